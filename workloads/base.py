@@ -11,18 +11,25 @@ Other processes (the load generator, an application's driver) build their own co
 
 from __future__ import annotations
 
-import importlib
 import math
-import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
-from workloads.files import load_file
+from workloads.source import (
+    HEADERS,
+    SOURCE_COLUMNS,
+    HeadedSource,
+    KeyedSource,
+    RecordedSource,
+    RecordSource,
+    Reference,
+    Source,
+    check_name,
+    require,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,193 +38,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
-SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
-"""The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
-binary, ``timestamp`` (the event time) the record's intended send time."""
-HEADERS = "headers"
-"""One more column, of a source whose records have headers (`Source.headers`)."""
+__all__ = [  # what is named here, but defined in workloads.source
+    "HEADERS",
+    "SOURCE_COLUMNS",
+    "HeadedSource",
+    "KeyedSource",
+    "RecordSource",
+    "RecordedSource",
+    "Reference",
+    "Source",
+]
 
 TOLERANCE = 1e-9
 """The relative difference up to which floating-point values are equal by default: sums of the same
 numbers in another order differ by less."""
-
-MOST_SKEW = 1000
-"""The largest number in `Source.skew`."""
-_FIXED_OPTIONS = ("kafka.", "subscribe", "assign", "starting", "ending", "includeHeaders")
-"""Beginnings of options of Spark's Kafka source that a run decides."""
-
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
-
-
-def _require(holds: object, what: str, remedy: str) -> None:
-    if not holds:
-        raise UsageError(what, remedy=remedy)
-
-
-def _check_name(name: str, of: str = "workload") -> None:
-    _require(
-        _NAME.fullmatch(name),
-        f"a {of} cannot be called {name!r}",
-        "use lower-case letters, digits and dashes, a letter first",
-    )
-
-
-@runtime_checkable
-class RecordSource(Protocol):
-    """The records of one source, in the form for the load generator."""
-
-    def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
-        """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
-
-        They depend on the source's parameters and these numbers alone, never on earlier calls."""
-
-
-Header = tuple[str, bytes]
-
-
-@runtime_checkable
-class KeyedSource(RecordSource, Protocol):
-    """Records that have keys."""
-
-    def keys(self, partition: int, start_index: int, count: int) -> Sequence[bytes | None]:
-        """Return the keys of the same records as `payloads`."""
-
-
-@runtime_checkable
-class HeadedSource(RecordSource, Protocol):
-    """Records that have headers."""
-
-    def headers(self, partition: int, start_index: int, count: int) -> Sequence[Sequence[Header]]:
-        """Return the headers of the same records as `payloads`, name and value each."""
-
-
-@runtime_checkable
-class RecordedSource(RecordSource, Protocol):
-    """Records that were recorded, and are replayed at their own pace in event time."""
-
-    first_unix_s: float
-    """The event time of the first record."""
-    per_s: float
-    """The mean number of records in a second of event time."""
-
-    def rates(
-        self, begin_unix_s: float, duration_s: float, speed: float
-    ) -> list[tuple[float, float]]:
-        """Return the pace of a load that begins at this event time, as seconds and records/s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The place of an object for another process, and the arguments to call it with.
-
-    ``target`` is ``"package.module:name"`` or ``"/path/to/file.py:name"``; ``parameters`` are
-    keyword arguments that JSON can carry."""
-
-    target: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _require(
-            re.fullmatch(r".+:[A-Za-z_]\w*", self.target),
-            f"{self.target!r} names no object",
-            'write "package.module:name" or "/path/to/file.py:name"',
-        )
-
-    @property
-    def is_file(self) -> bool:
-        """True if it names a file, and not a module."""
-        return self.target.rpartition(":")[0].endswith(".py")
-
-    def module(self) -> ModuleType:
-        """Import the module or load the file."""
-        place = self.target.rpartition(":")[0]
-        return load_file(Path(place)) if self.is_file else importlib.import_module(place)
-
-    def build(self, **more: Any) -> Any:
-        """Return the object, or its return value if it is callable.
-
-        It is called with the parameters and with ``more``, which only this process knows."""
-        module, name = self.module(), self.target.rpartition(":")[2]
-        if not hasattr(module, name):
-            raise UsageError(
-                f"{module.__file__} defines no {name!r}", remedy=did_you_mean(name, vars(module))
-            )
-        found = getattr(module, name)
-        return found(**self.parameters, **more) if callable(found) else found
-
-    def to_json(self) -> dict[str, Any]:
-        return {"target": self.target, "parameters": dict(self.parameters)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(target=data["target"], parameters=data["parameters"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One topic that the workload reads."""
-
-    name: str
-    """Also the topic's suffix: lower-case letters, digits and dashes."""
-    records: Reference
-    """Builds a `RecordSource`."""
-    partitions: int = 2
-    share: float = 1.0
-    """Its part of the load's rate, relative to the other sources' shares."""
-    later: tuple[float, float] | None = None
-    """Seconds from the start of the load, and the share from then on; None: it stays."""
-    marker: bytes = b""
-    """The payload of a record that moves event time on and contributes to no result."""
-    skew: Sequence[int] = ()
-    """The share of each partition in the source's records, as small whole numbers: ``(8, 1, 1, 0)``
-    for a hot partition and a silent one. Empty: all have the same."""
-    headers: bool = False
-    """True if its records have headers: the class has a method ``headers``, and the query's
-    DataFrame a column of that name."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's Kafka source for it, such as ``{"maxOffsetsPerTrigger": "10000"}``."""
-
-    def __post_init__(self) -> None:
-        _check_name(self.name, "source")
-        self._check_reading()
-        _require(
-            self.partitions >= 1 and self.share > 0,
-            f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
-            "give it at least one partition and a share above zero",
-        )
-        _require(
-            self.later is None or min(self.later) > 0,
-            f"source {self.name!r} has the second and share {self.later} later",
-            "give both above zero",
-        )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of its DataFrame."""
-        return (*SOURCE_COLUMNS, HEADERS) if self.headers else SOURCE_COLUMNS
-
-    def _check_reading(self) -> None:
-        _require(
-            not self.skew
-            or (
-                len(self.skew) == self.partitions
-                and all(type(each) is int and 0 <= each <= MOST_SKEW for each in self.skew)
-                and any(self.skew)
-            ),
-            f"source {self.name!r} has {self.partitions} partitions and skew {self.skew!r}",
-            f"give a whole number from 0 to {MOST_SKEW} for each partition, not all of them 0",
-        )
-        fixed = [name for name in self.options if name.startswith(_FIXED_OPTIONS)]
-        _require(
-            not fixed,
-            f"source {self.name!r}: option {fixed and fixed[0]!r} is set by the harness",
-            "leave it out: a run reads its own topic, from its beginning",
-        )
-
-    def share_at(self, elapsed_s: float) -> float:
-        """Return its share at an instant of the load."""
-        return self.later[1] if self.later and elapsed_s >= self.later[0] else self.share
-
 
 QUERY, BATCH, TASKS = "query", "batch", "tasks"
 """Keys of `Workload.forms`: a query of Spark, its form as a batch, a topology of tasks."""
@@ -307,10 +141,10 @@ class Workload:
     it in."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
         for name in ("identity", "values"):
             given = getattr(self, name)
-            _require(
+            require(
                 not isinstance(given, str),
                 f"workload {self.name!r}: {name} is the text {given!r}, not a list of columns",
                 f"write [{given!r}]",
@@ -318,38 +152,38 @@ class Workload:
         if math.isnan(self.slide_s):
             object.__setattr__(self, "slide_s", self.window_s)
         names = [source.name for source in self.sources]
-        _require(
+        require(
             names and len(set(names)) == len(names),
             f"workload {self.name!r} has sources {names}",
             "give it at least one source, and every source a name of its own",
         )
         self._check_forms()
-        _require(
+        require(
             bool(self.window_start) != bool(self.window_end),
             f"workload {self.name!r}: window_start is {self.window_start!r} and window_end "
             f"{self.window_end!r}",
             "name the timestamp column where a window begins in window_start, or, for windows of "
             "different lengths such as sessions, the one where it ends in window_end",
         )
-        _require(
+        require(
             self.window_column in self.identity and not set(self.identity) & set(self.values),
             f"workload {self.name!r}: identity {list(self.identity)}, values "
             f"{list(self.values)}, {'window_end' if self.window_end else 'window_start'} "
             f"{self.window_column!r} do not fit together",
             "name window_start (or window_end) in identity, and no column in both lists",
         )
-        _require(
+        require(
             not self.window_end or (self.members is None and TASKS not in self.forms),
             f"workload {self.name!r} has window_end, and members or a topology of tasks",
             "give window_start instead, or leave the others out",
         )
-        _require(
+        require(
             self.values,
             f"workload {self.name!r} names no value columns",
             "name at least one column that carries the result's answer in values",
         )
         for name in ("window_s", "slide_s", "watermark_delay_s"):
-            _require(
+            require(
                 getattr(self, name) > 0,
                 f"workload {self.name!r}: {name} is {getattr(self, name)}",
                 f"give {name} a number of seconds above zero",
@@ -357,32 +191,32 @@ class Workload:
         self._check_values()
 
     def _check_forms(self) -> None:
-        _require(
+        require(
             self.forms,
             f"workload {self.name!r} has no form",
             f"give forms={{{QUERY!r}: query}}, a function query(spark, sources)",
         )
         query, tasks = self.forms.get(QUERY), self.forms.get(TASKS)
-        _require(
+        require(
             QUERY not in self.forms or callable(query),
             f"workload {self.name!r}: query is a {type(query).__name__}",
             "give a function query(spark, sources) that returns a DataFrame",
         )
-        _require(
+        require(
             BATCH not in self.forms or (callable(self.forms[BATCH]) and QUERY in self.forms),
             f"workload {self.name!r}: the form for the batch is a "
             f"{type(self.forms.get(BATCH)).__name__}, or has no query beside it",
             f"give forms={{{QUERY!r}: query, {BATCH!r}: batch}}, two functions of (spark, sources)",
         )
         sink, reader = self.forms.get(SINK), self.forms.get(READER)
-        _require(
+        require(
             (sink is None and reader is None)
             or ((callable(sink) or sink in SINK_FORMATS) and callable(reader)),
             f"workload {self.name!r}: sink is {sink!r:.60}, and its reader is {reader!r:.60}",
             "give both: sink(batch, batch_id, path) or one of "
             f"{', '.join(map(repr, SINK_FORMATS))}, and reader(spark, path)",
         )
-        _require(
+        require(
             TASKS not in self.forms or isinstance(tasks, Reference),
             f"workload {self.name!r}: tasks is a {type(tasks).__name__}",
             "give the Reference of a function that builds a topology of tasks",
@@ -421,6 +255,11 @@ class Workload:
                     remedy=did_you_mean(column, self.columns),
                 )
             demand_comparable(self.name, column, kind, identity=column in self.identity)
+
+    @property
+    def due_after_s(self) -> float:
+        """Event time from a window's end until it falls due: of the slowest source."""
+        return self.watermark_delay_s + max(source.lag_s for source in self.sources)
 
     @property
     def window_column(self) -> str:
@@ -464,4 +303,4 @@ class Entry:
     """Records per second of all sources in the paper; None where it prints none."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)

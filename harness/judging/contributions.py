@@ -66,5 +66,6 @@ def _of_partition(
     count = stream.counts()[partition]
     payloads = stream.records.build().payloads(partition, 0, count)
     sent_s = stream.intended_s(partition, np.arange(count))
-    found = of(source, payloads, whole_ms(record.plan.event.at(sent_s, record.start_unix_s)))
+    event_s = stream.stamped(record.plan.event, sent_s, record.start_unix_s)
+    found = of(source, payloads, whole_ms(event_s))
     return found.assign(sent_s=sent_s[found["record"].to_numpy()])

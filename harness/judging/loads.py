@@ -46,6 +46,11 @@ def load_plan(
                 marker_s=marker_s,
                 marker=source.marker,
                 skew=source.skew,
+                lag_s=source.lag_s,
+                silent={
+                    partition: (begin_s / event.speed, end_s / event.speed)
+                    for partition, (begin_s, end_s) in source.silent.items()
+                },
             )
             for source in workload.sources
         ],

@@ -232,7 +232,9 @@ def _due_s(
         else record.closes_after_s,
         # Event time stands still until the slowest source has moved on.
         next_record_s=lambda at_s: max(
-            _next_of(stream, at_s / record.plan.event.speed, by_marker=own)
+            stream.awake_s(
+                _next_of(stream, (at_s + stream.lag_s) / record.plan.event.speed, by_marker=own)
+            )
             for stream in record.plan.streams
         ),
     )

@@ -301,17 +301,19 @@ class Pass:
     def _begin(self) -> None:
         """Begin the work; return when a record without content has passed, one a partition."""
         begin_unix_s = self.plan.event.begin_unix_s
-        self._mark(time.time() if begin_unix_s is None else begin_unix_s - HEAD_START_S)
+        at_unix_s = time.time() if begin_unix_s is None else begin_unix_s - HEAD_START_S
+        self._mark(at_unix_s, lagging=True)
         self._engine.begin(self.work)
 
-    def _mark(self, at_unix_s: float) -> None:
+    def _mark(self, at_unix_s: float, *, lagging: bool = False) -> None:
+        """Send one marker to each partition; with ``lagging`` as late as its source's records."""
         for source in self.plan.workload.sources:
             send_markers(
                 self._cluster.kafka,
                 self.work.topic_of[source.name],
                 source.partitions,
                 payload=source.marker,
-                at_unix_s=at_unix_s,
+                at_unix_s=at_unix_s - (source.lag_s if lagging else 0.0),
             )
 
     def _watch(

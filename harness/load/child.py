@@ -6,6 +6,7 @@ streams, then one with the start. Standard output: JSON lines (`harness.child`).
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.child import Emit, end_with_parent, orders, speaker
 from harness.load.lag import LagHistogram
 from harness.load.plan import BY_THE_CLOCK, EventTime, Stream, whole_ms
+from harness.load.profile import Floats
 from workloads.base import HeadedSource, KeyedSource, RecordSource
 from workloads.sizes import MOST_RECORD_BYTES, fitting
 
@@ -57,6 +59,8 @@ class _Sender:
         self._source = built
         self.total = stream.rate.records
         self.sent = 0
+        self._kept: dict[int, tuple[int, list[Floats]]] = {}
+        """Records of silent partitions: the first one, and the event times of them all."""
         self._marked = 0
         """The last marker that was sent to every partition."""
         self.acknowledged = 0
@@ -77,17 +81,44 @@ class _Sender:
             return 0
         indices = np.arange(self.sent, until)
         intended_s = self.stream.rate.intended_s(indices)
-        event = self._event.at(intended_s, self._start_unix_s)
+        event = self.stream.stamped(self._event, intended_s, self._start_unix_s)
         places, offsets = self.stream.places(indices)
         for partition in range(self.stream.partitions):
             mine = places == partition
             if mine.any():
-                self._send(partition, int(offsets[mine][0]), event[mine])
+                self._deal(partition, int(offsets[mine][0]), intended_s[mine], event[mine])
         self.lag.add(self._elapsed_s() - intended_s)
         count = until - self.sent
         self.sent = until
         self._mark(elapsed_s if until == due else float(intended_s[-1]))
         return count
+
+    @property
+    def done(self) -> bool:
+        """True once every record has been sent."""
+        return self.sent >= self.total and not self._kept
+
+    def _deal(self, partition: int, first: int, intended_s: Floats, event: Floats) -> None:
+        """Send records of a partition from this one on, but keep those of its silence."""
+        span = self.stream.silent.get(partition, (math.inf, math.inf))
+        begin, end = np.searchsorted(intended_s, span).tolist()
+        if begin:
+            self._send(partition, first, event[:begin])
+        if end > begin:
+            self._kept.setdefault(partition, (first + begin, []))[1].append(event[begin:end])
+        if end < len(event):
+            self._release(partition)
+            self._send(partition, first + end, event[end:])
+
+    def _release(self, partition: int) -> None:
+        """Send what a partition has kept."""
+        if partition in self._kept:
+            first, event = self._kept.pop(partition)
+            self._send(partition, first, np.concatenate(event), kept=True)
+
+    def _silent(self, partition: int, at_s: float) -> bool:
+        begin_s, end_s = self.stream.silent.get(partition, (math.inf, math.inf))
+        return begin_s <= at_s < min(end_s, self.stream.rate.duration_s)
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._began_s
@@ -96,14 +127,19 @@ class _Sender:
         """Mark once in every partition that all records before ``reached_s`` have been sent.
 
         The marker says that instant, not its own: after a pause of this process records of a later
-        batch may stand in front of it, and time must not go backwards in a partition."""
+        batch may stand in front of it, and time must not go backwards in a partition. Partitions
+        whose silence has ended send what they kept first; silent ones get no marker."""
+        for partition in [p for p in self._kept if not self._silent(p, reached_s)]:
+            self._release(partition)
         marker = self.stream.markers_until(reached_s)
         if marker <= self._marked:
             return
         self._marked = marker
         reached_s = min(reached_s, self.stream.rate.duration_s)
-        at_s = self._event.at(reached_s, self._start_unix_s)
+        at_s = self.stream.stamped(self._event, reached_s, self._start_unix_s)
         for partition in range(self.stream.partitions):
+            if self._silent(partition, reached_s):
+                continue
             self._producer.produce(
                 self.stream.topic,
                 self.stream.marker,
@@ -116,16 +152,16 @@ class _Sender:
         if error is not None:
             self.lost[str(error)] += 1
 
-    def _send(
-        self, partition: int, first: int, event: np.ndarray[Any, np.dtype[np.float64]]
-    ) -> None:
-        """Send records of a partition from this one on, with these event times."""
+    def _send(self, partition: int, first: int, event: Floats, *, kept: bool = False) -> None:
+        """Send records of a partition from this one on, with these event times.
+
+        The delivery of ``kept`` ones is not measured: it is late on purpose."""
         stamps = whole_ms(event).tolist()
         payloads = self._source.payloads(partition, first, len(stamps))
         # One call a record: the batch call of this client takes no timestamps.
         produce, topic = self._producer.produce, self.stream.topic
         # One of each slice is sampled.
-        counts = [*[self._count] * (len(stamps) - 1), self._sample]
+        counts = [*[self._count] * (len(stamps) - 1), self._count if kept else self._sample]
         more = self._more(partition, first, len(stamps))
         for value, stamp, count, extra in zip(payloads, stamps, counts, more, strict=True):
             produce(topic, value, partition=partition, timestamp=stamp, on_delivery=count, **extra)
@@ -152,7 +188,8 @@ class _Sender:
         """Account for a record and add the time of its delivery: one of each slice is sampled."""
         self._count(error, message)
         if error is None:
-            sent_s = self._event.elapsed_s(message.timestamp()[1] / 1000, self._start_unix_s)
+            event_s = message.timestamp()[1] / 1000 + self.stream.lag_s
+            sent_s = self._event.elapsed_s(event_s, self._start_unix_s)
             self.delivery.add(np.array([self._elapsed_s() - sent_s]))
 
     def summary(self) -> dict[str, Any]:
@@ -203,7 +240,7 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
 def _send_all(senders: list[_Sender], producer: Producer, emit: Emit) -> None:
     """Send until the schedule ends, or until a record is lost: the run is spoilt then."""
     reported = 0.0
-    while any(sender.sent < sender.total for sender in senders) and not _spoilt(senders):
+    while not all(sender.done for sender in senders) and not _spoilt(senders):
         moved = sum(sender.advance() for sender in senders)
         producer.poll(0)
         if time.monotonic() - reported >= _REPORT_S:

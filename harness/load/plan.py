@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import gcd
 from typing import Any, Self, TypeVar
@@ -64,12 +64,25 @@ class Stream:
     marker: bytes = b""
     skew: Sequence[int] = ()
     """The share of each partition, as whole numbers (`workloads.base.Source.skew`)."""
+    lag_s: float = 0.0
+    """Seconds of event time by which records and markers are sent after their own."""
+    silent: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """Spans of the load in which a partition sends nothing; its records are sent at the end."""
 
     def __post_init__(self) -> None:
         if self.partitions < 1:
             raise UsageError(
                 f"topic {self.topic} has {self.partitions} partitions", remedy="give it 1 or more"
             )
+
+    def stamped(self, event: EventTime, elapsed_s: Time, start_unix_s: float) -> Time:
+        """Return the event time of what is meant to be sent at an instant of the load."""
+        return event.at(elapsed_s, start_unix_s) - self.lag_s
+
+    def awake_s(self, at_s: float) -> float:
+        """Return the first instant from ``at_s`` on at which a partition is not silent."""
+        spans = [self.silent.get(p, (0.0, 0.0)) for p in range(self.partitions)]
+        return min(end_s if begin_s <= at_s < end_s else at_s for begin_s, end_s in spans)
 
     def markers_until(self, elapsed_s: float) -> int:
         """Return the number of due markers of each partition; marker k is due at k · marker_s."""
@@ -113,6 +126,8 @@ class Stream:
             "marker_s": self.marker_s,
             "marker": self.marker.hex(),
             "skew": list(self.skew),
+            "lag_s": self.lag_s,
+            "silent": [[partition, *span] for partition, span in self.silent.items()],
         }
 
     @classmethod
@@ -125,6 +140,8 @@ class Stream:
             marker_s=data["marker_s"],
             marker=bytes.fromhex(data["marker"]),
             skew=tuple(data["skew"]),
+            lag_s=data["lag_s"],
+            silent={partition: (begin, end) for partition, begin, end in data["silent"]},
         )
 
 

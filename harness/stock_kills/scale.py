@@ -69,7 +69,7 @@ class RunScale:
         A window falls due every slide, the watermark's delay after its end. The windows of the
         papers' workloads are so short that they keep the times as they are. With longer ones the
         kill comes as a window falls due, when it costs most."""
-        delay_s, slide_s = workload.watermark_delay_s / speed, workload.slide_s / speed
+        delay_s, slide_s = workload.due_after_s / speed, workload.slide_s / speed
         kill_at_s = max(self.kill_at_s, delay_s + self.windows_before * slide_s)
         after_s = self.windows_after * slide_s + AFTER_DUE_S
         warm_s = delay_s + slide_s if self.warmup_s else 0.0
@@ -270,7 +270,7 @@ def lasts(
     before, after = (
         math.floor(span_s * speed / workload.slide_s + 1e-6)
         for span_s in (
-            scale.kill_at_s - workload.watermark_delay_s / speed,
+            scale.kill_at_s - workload.due_after_s / speed,
             scale.load_s - scale.kill_at_s,
         )
     )

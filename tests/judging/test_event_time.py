@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,3 +76,24 @@ def test_a_session_counts_from_its_last_record() -> None:
 def test_a_window_is_known_by_its_begin_or_its_end(names: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         replace(WORKLOAD, **names)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "later_s"),
+    [
+        ({"lag_s": 3.0}, 0.3),
+        ({"partitions": 1, "skew": (), "silent": {0: (15.0, 27.0)}}, 0.7),
+        ({"partitions": 2, "silent": {0: (15.0, 27.0)}}, 0.0),
+    ],
+)
+def test_a_window_is_due_when_the_slowest_source_has_moved_on(
+    changes: dict[str, Any], later_s: float
+) -> None:
+    """A source that lags moves on later, and one whose partitions are all silent at their end."""
+    first = pd.DataFrame({"window_start_s": [17.0], "arrival_s": [2.5]})
+    slow = replace(WORKLOAD, sources=[replace(WORKLOAD.sources[0], **changes)])
+    assert slow.due_after_s == WORKLOAD.watermark_delay_s + slow.sources[0].lag_s
+    plan = load_plan(slow, RATE, {"lines": "lines"}, marker_s=0.1, event=FAST)
+    usual = with_latency(first, passed(FAST, marker_s=0.1), WORKLOAD)["latency_s"]
+    found = with_latency(first, record(plan=plan), slow)["latency_s"]
+    assert (usual - found).tolist() == pytest.approx([later_s], abs=0.02)

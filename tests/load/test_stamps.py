@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,41 @@ def test_records_carry_their_keys_and_headers_to_a_partition_of_their_share() ->
     for partition, count in enumerate((75, 25, 0)):
         mine = [each[1:] for each in parts.parts if each[0] == partition]
         assert mine == [(b"%d-%d" % (partition, n), [("n", b"%d" % n)]) for n in range(count)]
+
+
+@given(st.lists(st.floats(0, SECONDS), min_size=1, max_size=9), st.floats(0.05, 4.0))
+def test_a_silent_partition_keeps_its_records_and_sends_them_at_its_end(
+    looks_s: list[float], until_s: float
+) -> None:
+    """Nothing of it is sent before, no marker either; then all of it, at its own times."""
+    rate = RateProfile.constant(100, SECONDS)
+    records = Reference(target=f"{__name__}:Blank", parameters={})
+    plain = Stream(
+        topic="t", partitions=2, rate=rate, records=records, marker_s=MARKER_S, marker=b"marker"
+    )
+    silent = replace(plain, silent={1: (1.0, 1.0 + until_s)}, lag_s=0.5)
+    assert Stream.from_json(silent.to_json()) == silent
+    kept = Kept()
+    sender = child._Sender(silent, kept, START)
+    with pytest.MonkeyPatch.context() as patch:
+        for at_s in sorted(looks_s):
+            patch.setattr(sender, "_elapsed_s", lambda at_s=at_s: at_s)
+            sender.advance()
+            if 1.0 <= at_s < min(1.0 + until_s, SECONDS):
+                last_s = max(kept.stamps[1], default=0) / 1000 - START + 0.5
+                assert last_s < 1.0, "it is silent"
+                assert not sender.done
+        patch.setattr(sender, "_elapsed_s", lambda: SECONDS + 1)
+        while not sender.done:
+            sender.advance()
+    for partition in range(2):
+        times = sorted(set(kept.stamps[partition]) - set(kept.markers[partition]))
+        count = silent.counts()[partition]
+        meant = silent.intended_s(partition, np.arange(count)) + START - 0.5
+        assert set(times) <= set(whole_ms(meant).tolist())
+        assert len(kept.stamps[partition]) - len(kept.markers[partition]) == count
+        marked: set[int] = set()
+        for stamp in kept.stamps[partition]:
+            assert not any(stamp < mark for mark in marked), "a marker is behind what is earlier"
+            if stamp in kept.markers[partition]:
+                marked.add(stamp)

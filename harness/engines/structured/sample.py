@@ -35,8 +35,8 @@ MOST_BYTES = 1 << 24
 """Size of the records of a source together: with larger ones there are fewer."""
 WINDOWS = 3
 """Windows over which the records are spread."""
-PLACE = 4
-"""The place of a record's event time in a row."""
+PARTITION, PLACE = 2, 4
+"""The places of a record's partition and event time in a row."""
 SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
 HEADERS_SCHEMA = "headers array<struct<key: string, value: binary>>"
 
@@ -48,7 +48,25 @@ def schema_of(source: Source) -> str:
 
 def span_s(workload: Workload) -> float:
     """Return the event time that the records of a sample take."""
-    return max(WINDOWS * workload.slide_s, workload.window_s)
+    silent_s = max((end - begin for _, begin, end in silences(workload)), default=0.0)
+    around_s = silent_s + 2 * workload.slide_s if silent_s else 0.0
+    return max(WINDOWS * workload.slide_s, workload.window_s, around_s)
+
+
+def silences(workload: Workload) -> list[tuple[Source, float, float]]:
+    """Return begin and end of the silences of partitions, in seconds of event time."""
+    return [(source, *span) for source in workload.sources for span in source.silent.values()]
+
+
+def sent_ms(source: Source, workload: Workload, row: Sequence[Any]) -> float:
+    """Return when a record of a sample is sent, with the lag of its source.
+
+    A silence begins with the second slide, however late it is in a run."""
+    at_ms: float = row[PLACE] + 1000 * source.lag_s
+    begin_s, end_s = source.silent.get(row[PARTITION], (0.0, 0.0))
+    begin_ms = START_MS + 1000 * workload.slide_s
+    end_ms = begin_ms + 1000 * (end_s - begin_s)
+    return end_ms if begin_ms <= at_ms < end_ms else at_ms
 
 
 def closing_ms(workload: Workload) -> int:

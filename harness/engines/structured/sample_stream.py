@@ -5,6 +5,7 @@ Tests: ``tests/workloads/test_own_document.py``, ``tests/workloads/test_own_mist
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.engines.structured import sinks
 from harness.engines.structured.sample import (
-    PLACE,
     START_MS,
     closing_ms,
     markers_of,
     results_of,
     rows_of,
     schema_of,
+    sent_ms,
+    silences,
     span_s,
     table_of,
 )
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 LATER_MS = 1000
 """Time between the two markers of a stream."""
-BATCHES = 8
+BATCHES, MOST_BATCHES = 8, 24
 """Batches of records; each takes some tenths of a second."""
 
 
@@ -66,17 +68,27 @@ def write_stream(workload: Workload, directory: Path) -> None:
     one's watermark."""
     import pyarrow.parquet
 
-    span_ms = span_s(workload) * 1000
+    lag_s = max(source.lag_s for source in workload.sources)
+    whole_s, batches = span_s(workload) + lag_s, batches_of(workload, lag_s)
     for source in workload.sources:
         place = places(workload, directory)[source.name]
-        parts: list[list[tuple[Any, ...]]] = [[] for _ in range(BATCHES)]
+        parts: list[list[tuple[Any, ...]]] = [[] for _ in range(batches)]
         for row in rows_of(source, workload):
-            parts[int((row[PLACE] - START_MS) / span_ms * BATCHES)].append(row)
+            sent_s = (sent_ms(source, workload, row) - START_MS) / 1000
+            parts[int(sent_s / whole_s * batches)].append(row)
         parts += [markers_of(source, workload), markers_of(source, workload, more_ms=LATER_MS)]
         for number, part in enumerate(parts):
             path = place / f"{number:03}.parquet"
             pyarrow.parquet.write_table(table_of(source, part), path)
             os.utime(path, (number, number))
+
+
+def batches_of(workload: Workload, lag_s: float) -> int:
+    """Return the number of batches: two or more for each lag or silence, up to `MOST_BATCHES`."""
+    late_s = [source.lag_s for source in workload.sources if source.lag_s]
+    late_s += [end_s - begin_s for _, begin_s, end_s in silences(workload)]
+    wanted = 2 * (span_s(workload) + lag_s) / min(late_s) if late_s else 0.0
+    return min(MOST_BATCHES, max(BATCHES, math.ceil(wanted)))
 
 
 def as_stream(spark: SparkSession, workload: Workload, directory: Path) -> dict[str, DataFrame]:
