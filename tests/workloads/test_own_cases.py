@@ -16,7 +16,7 @@ from harness.stock_kills.scale import check_options
 from workloads.base import Workload
 from workloads.files import forget
 from workloads.own import load_workload_file
-from workloads.toolkit.recorded import Recording
+from workloads.toolkit.recorded import Recording, recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,3 +224,25 @@ def test_a_recording_in_another_unit_is_noticed(
     assert unit in caught.value.remedy
     said = unit.removeprefix('unit="').removesuffix('"')
     assert Recording(str(path), "at", said, 1).first_unix_s == 1_793_000_000
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_recording_has_keys_and_headers(tmp_path: Path, ending: str) -> None:
+    rows = [{"at": 1_793_000_000_000 + n, "user": f"u{n}", "site": n} for n in range(4)]
+    frame, path = pd.DataFrame(rows), tmp_path / f"some.{ending}"
+    if ending == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif ending == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    source = recorded("some", path, time="at", key="user", headers=["site"])
+    built = source.records.build()
+    assert source.headers
+    assert built.keys(1, 0, 3) == [b"u1", b"u3", b"u1"], "it begins anew"
+    assert built.headers(1, 0, 2) == [[("site", b"1")], [("site", b"3")]]
+    plain = recorded("some", path, time="at").records.build()
+    assert plain.keys(0, 0, 2) == [None, None]
+    assert not hasattr(plain, "headers")
+    with pytest.raises(UsageError, match=r"no (column|record has a field) 'users'"):
+        recorded("some", path, time="at", key="users").records.build()

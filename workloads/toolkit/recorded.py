@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from harness.errors import UsageError
 from workloads.base import Reference, Source
+from workloads.source import Header
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +48,8 @@ def recorded(
     time: str = "timestamp",
     unit: str | None = None,
     partitions: int = 2,
+    key: str | None = None,
+    headers: Sequence[str] = (),
 ) -> Source:
     """Return a source that replays a recording.
 
@@ -54,23 +57,39 @@ def recorded(
     event time: a timestamp, ISO text, or a number of ``unit`` ("s", "ms", "us") since the epoch.
     Without a unit numbers are milliseconds, if that makes times that can be meant.
     A record's value is the line of a JSON file, else a JSON object of the row's columns; a column
-    ``value`` of binary, as in a topic that was recorded, is the value as it is."""
-    parameters = {
+    ``value`` of binary, as in a topic that was recorded, is the value as it is.
+    ``key`` names the column or field of the record's key, ``headers`` those of its headers: binary
+    and text as they are, anything else as JSON; null is no key, and no header."""
+    parameters: dict[str, Any] = {
         "path": str(Path(path).resolve()),
         "time": time,
         "unit": unit,
         "partitions": partitions,
+        "key": key,
     }
-    records = Reference(target=f"{__name__}:Recording", parameters=parameters)
-    return Source(name=name, records=records, partitions=partitions)
+    kind = Recording.__name__
+    if headers:
+        parameters["headers"], kind = [*headers], HeadedRecording.__name__
+    records = Reference(target=f"{__name__}:{kind}", parameters=parameters)
+    return Source(name=name, records=records, partitions=partitions, headers=bool(headers))
 
 
 class Recording:
     """A `workloads.base.RecordedSource` over files."""
 
-    def __init__(self, path: str, time: str, unit: str | None, partitions: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        time: str,
+        unit: str | None,
+        partitions: int,
+        key: str | None = None,
+        headers: Sequence[str] = (),
+    ) -> None:
         self._partitions = partitions
-        self._values, self._event_s = _read(path, time, unit)
+        fields = tuple(headers) if key is None else (*headers, key)
+        self._values, self._event_s, self._fields = _read(path, time, unit, fields)
+        self._key, self._headers = key, headers
         self.first_unix_s = float(self._event_s[0])
         count = len(self._event_s)
         gaps_s = np.diff(self._event_s)
@@ -81,9 +100,18 @@ class Recording:
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
         """Return the values of these records; after the last one comes the first one again."""
+        return [self._values[number] for number in self._numbers(partition, start_index, count)]
+
+    def keys(self, partition: int, start_index: int, count: int) -> list[bytes | None]:
+        """Return the keys of these records."""
+        if self._key is None:
+            return [None] * count
+        return [self._fields[n][-1] for n in self._numbers(partition, start_index, count)]
+
+    def _numbers(self, partition: int, start_index: int, count: int) -> list[int]:
         first = partition + self._partitions * start_index
         wanted = range(first, first + count * self._partitions, self._partitions)
-        return [self._values[number % len(self._values)] for number in wanted]
+        return [number % len(self._values) for number in wanted]
 
     def rates(
         self, begin_unix_s: float, duration_s: float, speed: float
@@ -109,6 +137,25 @@ class Recording:
         return pace
 
 
+class HeadedRecording(Recording):
+    """A recording whose records have headers."""
+
+    def headers(self, partition: int, start_index: int, count: int) -> list[list[Header]]:
+        """Return the headers of these records."""
+        return [
+            [
+                (name, value)
+                for name, value in zip(self._headers, self._fields[number], strict=False)
+                if value is not None
+            ]
+            for number in self._numbers(partition, start_index, count)
+        ]
+
+
+Fields = tuple[bytes | None, ...]
+"""The key or headers of a record."""
+
+
 def files_of(path: Path) -> list[Path]:
     """Return the files of a recording; raise `UsageError` if there are none, or of two formats."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -126,30 +173,48 @@ def files_of(path: Path) -> list[Path]:
 
 
 @cache
-def _read(path: str, time: str, unit: str | None) -> tuple[list[bytes], NDArray[np.float64]]:
-    """Return the values and the event times (s since the epoch), by event time."""
+def _read(
+    path: str, time: str, unit: str | None, fields: tuple[str, ...] = ()
+) -> tuple[list[bytes], NDArray[np.float64], list[Fields]]:
+    """Return the values, the event times (s since the epoch) and these fields, by event time."""
     if unit is not None and unit not in UNITS_S:
         raise UsageError(f"{unit!r} is no unit of a time", remedy=f"give {', '.join(UNITS_S)}")
     values: list[bytes] = []
+    more: list[Fields] = []
     times: list[NDArray[np.float64]] = []
     for file in files_of(Path(path)):
-        found, given = (_lines if FORMATS[file.suffix] == "json" else _rows)(file, time)
+        read = _lines if FORMATS[file.suffix] == "json" else _rows
+        found, columns = read(file, time, fields)
         values += found
-        times.append(_seconds(given, file, time, unit))
+        times.append(_seconds(columns[0], file, time, unit))
+        more += zip(*(map(_as_bytes, column) for column in columns[1:]), strict=True)
     event_s = np.concatenate(times)
     if not len(event_s):
         raise UsageError(f"{path} has no record", remedy="name a recording with records")
     order = np.argsort(event_s, kind="stable")
-    return [values[number] for number in order], event_s[order]
+    in_order = [more[number] for number in order] if fields else []
+    return [values[number] for number in order], event_s[order], in_order
 
 
-def _lines(file: Path, time: str) -> tuple[list[bytes], list[Any]]:
+def _as_bytes(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value, default=str)).encode()
+
+
+Columns = list[list[Any]]
+"""The event times, then each of the fields that are wanted."""
+
+
+def _lines(file: Path, time: str, fields: tuple[str, ...]) -> tuple[list[bytes], Columns]:
     lines = [(n, line) for n, line in enumerate(file.read_bytes().split(b"\n"), 1) if line.strip()]
-    times = []
+    columns: Columns = [[] for _ in (time, *fields)]
     for number, line in lines:
         try:
             record = json.loads(line)
-            times.append(record[time])
+            columns[0].append(record[time])
         except ValueError as error:
             raise UsageError(
                 f"{file}, line {number} is not a JSON object: {error}",
@@ -160,17 +225,27 @@ def _lines(file: Path, time: str) -> tuple[list[bytes], list[Any]]:
                 f"{file}, line {number} has no field {time!r}: {line.decode(errors='replace'):.80}",
                 remedy='name the field of the event time, such as time="at"',
             ) from None
-    return [line for _, line in lines], times
+        for column, name in zip(columns[1:], fields, strict=True):
+            column.append(record.get(name))
+    for column, name in zip(columns[1:], fields, strict=True):
+        if lines and all(value is None for value in column):
+            raise UsageError(
+                f"{file}: no record has a field {name!r}",
+                remedy="name the field of the key in key=..., those of headers in headers=[...]",
+            )
+    return [line for _, line in lines], columns
 
 
-def _rows(file: Path, time: str) -> tuple[list[bytes], list[Any]]:
+def _rows(file: Path, time: str, fields: tuple[str, ...]) -> tuple[list[bytes], Columns]:
     table = _table(file)
-    if time not in table.column_names:
-        raise UsageError(
-            f"{file} has no column {time!r}, only {', '.join(table.column_names)}",
-            remedy='name the column of the event time, such as time="at"',
-        )
-    return list(_values(file, table)), table[time].to_pylist()
+    for name in (time, *fields):
+        if name not in table.column_names:
+            raise UsageError(
+                f"{file} has no column {name!r}, only {', '.join(table.column_names)}",
+                remedy='name the column of the event time, such as time="at", and those of key '
+                "and headers, if there are any",
+            )
+    return list(_values(file, table)), [table[name].to_pylist() for name in (time, *fields)]
 
 
 def _table(file: Path) -> pa.Table:
