@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
 from harness.claims import Claim
+from harness.claims.cells import Printed
 from harness.claims.samples import FEWEST
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -82,6 +83,10 @@ class Experiment:
     quick_by_page: bool = False
     """True if plain ``reproduce --profile quick``, which must end in an hour, leaves it out. It
     runs with its page (``--paper``), with all pages (``--all``), and asked for by name."""
+    main: bool = False
+    """True for the figure that comes first on its page; a live counterpart comes after it."""
+    printed: Sequence[Printed] = ()
+    """The numbers that the paper prints for this figure, in text, table or readable axis."""
     counterpart: str = ""
     """The id of the figure of which this one is a live counterpart: claims with the same id are
     about the same sentence."""

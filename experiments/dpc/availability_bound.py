@@ -229,6 +229,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
+    main=True,
     claims=[
         *SENTENCES,
         invariant(
@@ -248,6 +249,7 @@ LIVE_EXPERIMENT = _live.shown(
     statement=EXPERIMENT.statement,
     table=live_table,
     draw=_live.drawn(draw),
+    main=True,
     claims=[
         _live.converges,
         *(claim.on("points") for claim in SENTENCES),

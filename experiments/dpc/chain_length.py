@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments.dpc import _live, _shared
 from harness.claims import Cause, Rule, applied, hypothesis, paper, quantity, rows
+from harness.claims.cells import Cells, Printed
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLUE, ORANGE, VERMILION
@@ -248,6 +249,23 @@ delay_no_fewer = paper(
     saved_share=applied(_shared.nodes, 1.0 - fewer / more),
 )
 
+NUMBERS = (
+    Printed(
+        what="end-to-end delay of new tuples",
+        unit="s",
+        place="Section 5.2, text on Figure 11: k times X = 3 s for a chain of k nodes",
+        by=("combination", "chain"),
+        values={
+            (name, length): 3.0 * length
+            for name in ("process & process", "delay & delay")
+            for length in (1, 2, 3, 4)
+        },
+        ours=Cells("", "delay_new_s"),
+        bound="at most",
+    ),
+)
+
+
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper=_shared.PAPER,
@@ -259,6 +277,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
+    printed=[*NUMBERS],
     claims=[
         process_delay,
         delay_adds_up,
@@ -296,6 +315,7 @@ LIVE_EXPERIMENT = _live.shown(
     statement=EXPERIMENT.statement,
     table=live_table,
     draw=_live.drawn(draw),
+    printed=[each.on("points") for each in NUMBERS],
     claims=[
         _live.converges,
         process_delay.on("points"),

@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments.dpc import _live, _shared
 from harness.claims import Cause, Foregone, Rule, applied, hypothesis, paper, quantity, rows
+from harness.claims.cells import Cells, Printed, largest
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Look
@@ -266,6 +267,29 @@ CLAIMS = [
     ),
 ]
 
+NUMBERS = (
+    Printed(
+        what="longest delay of new tuples under Process & Process",
+        unit="s",
+        place="Section 5.1, text on Figure 10",
+        values={(): BOUND_S},
+        ours=Cells("", "delay_new_s", {"combination": "process & process"}, take=largest),
+        bound="at most",
+    ),
+    Printed(
+        what="longest failure with a delay below X under Delay & Suspend",
+        unit="s",
+        place="Section 5.1, text on Figure 10",
+        values={(): X_S},
+        ours=Cells(
+            "",
+            "failure_s",
+            {"combination": "delay & suspend", "delay_new_s": lambda delay_s: delay_s < X_S},
+            take=largest,
+        ),
+    ),
+)
+
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     sentences={
@@ -280,6 +304,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
+    printed=[*NUMBERS],
     claims=CLAIMS,
     notes=(
         _shared.CHOSEN,
@@ -303,6 +328,7 @@ LIVE_EXPERIMENT = _live.shown(
     statement=EXPERIMENT.statement,
     table=live_table,
     draw=_live.drawn(draw),
+    printed=[NUMBERS[0].on("points")],
     claims=[_live.converges, *(claim.on("points") for claim in SENTENCES)],
     notes=(_live.NOTE,),
     figure_size_in=(9.5, 4.2),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Foregone, invariant, quantity
+from harness.claims.cells import Cells, Printed
 from harness.experiment import Experiment
 from harness.figures.chart import Axes
 
@@ -59,6 +60,11 @@ CLAIMS = [
     ),
 ]
 
+
+def _decrease_percent(table: pd.DataFrame) -> pd.Series[float]:
+    return pd.Series(decrease_percent(table), table.index)
+
+
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper=_shared.PAPER,
@@ -72,6 +78,16 @@ EXPERIMENT = Experiment(
         "chosen: λ = 0.05/min, c = R = 30 s, n = 100, δ = 1.5 s (the paper's are lost)",
         finish=_draw_decrease,
     ),
+    printed=[
+        Printed(
+            what="decrease of utilization for a DAG, at T*",
+            unit="%",
+            place="Section 4.3, text",
+            values={(): PRINTED_DECREASE_PERCENT},
+            ours=Cells("", _decrease_percent),
+            why="λ(n - 1)δ was chosen by it.",
+        ),
+    ],
     claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: λ = 0.05 per minute, n = 100, δ = 1.5 s, "

@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import Foregone, invariant, quantity, rows
+from harness.claims.cells import Cells, Printed
 from harness.experiment import Context, Experiment, Outcome, Point, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
@@ -101,6 +102,16 @@ EXPERIMENT = Experiment(
         ],
         stamp="chosen: λ, δ = 1.5 s, n (the paper's are lost); c = 1.6 s, R = 23.1 s (Table 1)",
     ),
+    printed=[
+        Printed(
+            what="utilization of a very deep topology",
+            unit="",
+            place="Section 5.1, text",
+            values={(): PRINTED_UTILIZATION},
+            ours=Cells("", "utilization", {"depth": CHOSEN_DEPTH, "failures_per_min": 0.05}),
+            why="Its depth is lost, and was chosen by it.",
+        ),
+    ],
     claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: δ = 1.5 s and n = 5,000 for the printed "

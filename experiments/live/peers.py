@@ -37,6 +37,7 @@ from experiments.live._peers_rows import (
 )
 from experiments.live._peers_run import chosen, start, together
 from experiments.live._peers_schedule import after, given, refusal, spec_for
+from harness.claims.cells import Cells, Printed
 from harness.claims.samples import FEWEST
 from harness.experiment import Experiment
 from harness.failures.schedule import BUSIEST
@@ -225,6 +226,18 @@ EXPERIMENT = Experiment(
     ),
     table=tabulate,
     draw=draw_outages,
+    main=True,
+    printed=[
+        Printed(
+            what="recovery after the kill of a worker",
+            unit="s",
+            place="van Dongen, Van den Poel, IEEE Access 2021",
+            by=("engine",),
+            values={("structured",): 22.0, ("kafka-streams",): 32.0, ("flink",): 58.0},
+            ours=Cells("outages", "outage_s", {"tuning": AS_IT_COMES, "kill": "worker"}),
+            why="Exactly once; another machine, another job, older versions.",
+        ),
+    ],
     claims=CLAIMS,
     outages=outages,
     smoke_covered_by="live/engines",

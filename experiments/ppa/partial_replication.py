@@ -30,6 +30,7 @@ from experiments.live._runs import live_measurement, outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
 from experiments.ppa._recoveries import (
     at_the_real_instants,
+    earlier,
     fastest,
     in_time,
     in_vain,
@@ -301,6 +302,8 @@ CLAIMS = [
         "find the lost connections and to switch over, is not modelled.",
     ).between(lambda table: _earlier(table).max(), UP_TO, AT_MOST),
 ]
+
+
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper=_random.BOTH,
@@ -312,6 +315,8 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
+    main=True,
+    printed=earlier(UP_TO)[:1],
     claims=CLAIMS,
     notes=(
         *_recovery.NOTES,
@@ -464,6 +469,7 @@ LIVE_EXPERIMENT = replace(
     ),
     table=tabulate_live,
     draw=draw_live,
+    printed=earlier(UP_TO)[1:],
     claims=LIVE_CLAIMS,
     notes=(
         _topology.NOTE,

@@ -28,6 +28,7 @@ from harness.claims import (
     quantity,
     rows,
 )
+from harness.claims.cells import Cells, Printed, largest
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.figures.chart import Chart, Limit, Line, Panel
 from harness.figures.style import PLANNERS
@@ -213,6 +214,32 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
+    printed=[
+        Printed(
+            what="DP's time over SA's on Q1",
+            unit="times",
+            place="Section 6.3, text on Figure 18(a), up to",
+            values={(): float(ORDERS)},
+            ours=Cells(
+                "",
+                "mean",
+                {"part": "a", "planner": "dp"},
+                over={"planner": "sa"},
+                per=("x",),
+                take=largest,
+            ),
+            why="Q1's numbers of tasks are not printed.",
+        ),
+        Printed(
+            what="time to plan 50 operators",
+            unit="ms",
+            place="Section 6.3, text on Figure 18(b)",
+            by=("planner",),
+            values={("sa",): 500.0, ("greedy",): 500.0},
+            ours=Cells("", "mean", {"part": "b", "x": 50}),
+            bound="at most",
+        ),
+    ],
     claims=CLAIMS,
     notes=(
         "Processor time of the process, so that other load on the machine counts little; "

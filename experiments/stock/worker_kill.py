@@ -52,6 +52,7 @@ EXPERIMENT = kill_experiment(
     "worker",
     scope="node",
     measurement=MEASUREMENT,
+    main=True,
     title="Output around the kill of one worker",
     statement=(
         "When one worker is killed, output stops until its tasks run again elsewhere "

@@ -5,13 +5,16 @@ Each gives a `Card`, so it can be called as it is; `sliders` puts controls above
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from harness.advice.advise import advise
 from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
 from harness.advice.job import Job
+from harness.errors import UsageError
 from harness.figures.style import BLUE, GREY, PLANNERS, SCHEMES, VERMILION, label_line_ends
 from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
@@ -19,6 +22,10 @@ from harness.notebook.cards import Card, drawing
 from harness.planning.base import budget_of
 from harness.planning.planners import planner
 from harness.results.library import Library, load
+from harness.results.record import Profile
+from harness.running.computed import RunContext
+from harness.running.discovery import find
+from harness.seeds import DEFAULT_SEED
 from harness.text import format_duration
 from harness.topology import named
 
@@ -40,6 +47,29 @@ def sliders(show: Callable[..., Card], **ranges: Any) -> Any:
         if hasattr(control, "continuous_update"):
             control.continuous_update = False
     return controls
+
+
+def one_point(
+    experiment: str, *, seed: int = DEFAULT_SEED, repeat: int = 0, **point: Any
+) -> pd.Series[Any]:
+    """Compute or simulate one point of a figure now, also one that its grid lacks.
+
+    Returns its values. Raises `UsageError` for a figure that is measured on servers."""
+    (known,) = find([experiment])
+    if known.measurement.measured:
+        raise UsageError(
+            f"{experiment} is measured on servers, not computed",
+            remedy=f"run it: ./faultline run {experiment}",
+        )
+    context = RunContext(
+        measurement=known.measurement.id,
+        profile=Profile.QUICK,
+        root_seed=seed,
+        repeat=repeat,
+        directory=Path(),
+        options={},
+    )
+    return pd.Series(known.measurement.run(point, context).values)
 
 
 def utilization(

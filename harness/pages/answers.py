@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any
 
-import pandas as pd
-
 from harness.claims import Basis, Verdict, Word
-from harness.claims.samples import FEWEST, Sample, median_of
+from harness.claims.cells import Cells
+from harness.claims.samples import FEWEST, Sample
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
 from harness.pages.outages import outage_rows
@@ -34,8 +33,6 @@ UNITS: Mapping[str, Callable[[float], str]] = {
     "": "{:,.0f}".format,
 }
 """The form of a number of each unit."""
-_PASS = ("run", "variant", "workload", "failures", "repeat", "topology", "depth")
-"""Columns that tell passes apart, those that a table has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +64,8 @@ class Outages:
     where: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     """The label of each scheme that is taken; by default all are, with their engines."""
+    best_of: Sequence[str] = ()
+    """Schemes of which ``{best}`` in a sentence names the one with the shortest outage."""
 
     def numbers(self, items: Items) -> dict[str, Number]:
         """Return the numbers by scheme; by engine and scheme where all are taken."""
@@ -94,82 +93,35 @@ class Outages:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The median over passes of a column, in the rows with certain values."""
+    """A number of a figure's tables."""
 
     name: str
     """Its name in sentences and labels."""
     figure: str
-    table: str
-    column: str
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """A value by column, several, or a function of the column that returns a mask."""
-    over: Mapping[str, Any] = field(default_factory=dict)
-    """Divide by the rows of the same pass that have these values instead."""
-    take: Callable[[pd.Series[Any]], Sample | None] = median_of
-    """The statistic of the values of all passes."""
+    cells: Cells
     unit: str = "s"
     label: str = ""
     """Its label in the picture; without one it is only in the text."""
 
     def numbers(self, items: Items) -> dict[str, Number]:
         """Return the number by its name; nothing if it was not measured."""
-        frame = items[self.figure].tables().get(self.table) if self.figure in items else None
-        if frame is None or self.column not in frame:
-            return {}
-        sample = self._sample(frame)
+        item = items.get(self.figure)
+        sample = None if item is None else self.cells.sample(item.tables())
         if sample is None:
             return {}
-        form = UNITS[self.unit]
-        between = ""
-        if sample.low is not None and sample.high is not None:
-            between = f" ({form(sample.low)} to {form(sample.high)})"
         number = Number(
             label=self.label, figure=self.figure, value=sample.value, low=sample.low,
-            high=sample.high, n=sample.n, text=form(sample.value) + between,
+            high=sample.high, n=sample.n, text=in_unit(sample, self.unit),
         )  # fmt: skip
         return {self.name: number}
 
-    def _sample(self, frame: pd.DataFrame) -> Sample | None:
-        rows = _where(frame, self.where)
-        if f"{self.column}_low" in rows:  # a table of medians
-            rows = rows.dropna(subset=self.column).sort_values("n", kind="stable")
-            return _given(rows.iloc[-1], self.column) if len(rows) else None
-        by = [name for name in _PASS if name in frame]
-        values = rows.groupby(by)[self.column].median() if by else rows[self.column]
-        if self.over:
-            whole = _where(frame, {**self.where, **self.over})
-            values = values / whole.groupby(by)[self.column].median()
-        return self.take(values)
 
-
-def largest(values: pd.Series[Any]) -> Sample | None:
-    """Return the largest value, which has no interval."""
-    known = values.dropna()
-    return (
-        Sample(value=float(known.max()), low=None, high=None, n=len(known)) if len(known) else None
-    )
-
-
-def _where(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows with these values, one condition after the other."""
-    for name, value in values.items():
-        if callable(value):
-            mask = value(frame[name])
-        else:
-            mask = frame[name].isin(value if isinstance(value, tuple) else (value,))
-        frame = frame[mask]
-    return frame
-
-
-def _given(row: pd.Series[Any], column: str) -> Sample:
-    low, high = (row[f"{column}_{end}"] for end in ("low", "high"))
-    known = pd.notna(low) and pd.notna(high)
-    return Sample(
-        value=float(row[column]),
-        low=float(low) if known else None,
-        high=float(high) if known else None,
-        n=int(row["n"]),
-    )
+def in_unit(sample: Sample, unit: str) -> str:
+    """Return a number with its interval in words."""
+    form = UNITS[unit]
+    if sample.low is None or sample.high is None:
+        return form(sample.value)
+    return f"{form(sample.value)} ({form(sample.low)} to {form(sample.high)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +202,10 @@ def _answer(question: Question, items: Items) -> Answer | None:
     for part in question.parts:
         numbers |= part.numbers(items)
     slots = {name: number.text for name, number in numbers.items()}
+    for part in question.parts:
+        if isinstance(part, Outages) and {*part.best_of} & {*numbers}:
+            there = [name for name in part.best_of if name in numbers]
+            slots["best"] = min(there, key=lambda name: (numbers[name].longer, numbers[name].value))
     bars = [
         replace(each, label=text)
         for each in numbers.values()

@@ -15,8 +15,10 @@ from typing import Any
 
 from harness.claims import Sample, Verdict, Word
 from harness.cluster.backends import BACKENDS, DEFAULT
+from harness.experiment import Experiment
 from harness.judging.foreign import ForeignLoad
 from harness.measure.metrics import label
+from harness.pages import published
 from harness.pages.assessment import Assessment
 from harness.pages.drawing import Attempt, Undrawable, data_uri
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Record, point_key
@@ -26,12 +28,6 @@ from harness.text import format_duration
 
 Card = Mapping[str, Any]
 LARGEST_INLINE_CSV = 150_000
-_MAIN = frozenset(
-    {"ppa/partial-replication", "intervals/flink", "edge/latency", "dpc/availability-bound"}
-    | {"live/partial-replication", "intervals/flink-live", "live/edge-latency"}
-    | {"dpc/availability-bound-live", "live/peers", "stock/worker-kill"}
-)
-"""The main figure of each page, with its live counterpart."""
 MARKS = {"held": "●", "not held": "✕", "undecided": "◐", "not measured": "○"}
 """The sign of each verdict in a list."""
 
@@ -90,7 +86,7 @@ def card(
         "figure": files and files.picture(name, drawn),
         "alt": f"{experiment.title}. {experiment.statement} {_count(judged.claims)}",
         "claims": [_claim_row(claim) for claim in judged.claims],
-        "published": published(judged.claims),
+        "published": published.rows_of(judged),
         "problem": judged.problem,
         "undrawable": drawn.error if isinstance(drawn, Undrawable) else None,
         "own": _own_parts(newest),
@@ -117,7 +113,7 @@ def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
     groups = []
     for name, title in GROUPS.items():
         here = [card for card in cards if page_of(card["experiment"]) == name]
-        here.sort(key=lambda card: (_rank(card["id"]), place_of(card["experiment"])))
+        here.sort(key=lambda card: (_rank(card["experiment"]), place_of(card["experiment"])))
         if not here:
             continue
         counts = Counter(claim["verdict"] for card in here for claim in card["claims"])
@@ -137,27 +133,9 @@ def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:
     return groups
 
 
-def _rank(experiment: str) -> int:
-    last = any(word in experiment for word in ("readings", "regions", "calibration"))
-    return 0 if experiment in _MAIN else 2 if last else 1
-
-
-def published(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Return the claims about a printed number, with that number and ours.
-
-    The name of the measured number marks it: ``printed...`` or ``published...``."""
-    rows = []
-    for claim in claims:
-        printed = [key for key in claim.measured if key.startswith(("printed", "published"))]
-        ours = [key for key in claim.measured if key.startswith("ours")] or [
-            key
-            for key in claim.measured
-            if key not in printed and not key.startswith(("tolerance", "largest"))
-        ]
-        if printed and ours:
-            numbers = {"printed": claim.measured[printed[0]], "ours": claim.measured[ours[0]]}
-            rows.append({"text": claim.text, **{k: number(v) for k, v in numbers.items()}})
-    return rows
+def _rank(experiment: Experiment) -> int:
+    last = any(word in experiment.id for word in ("readings", "regions", "calibration"))
+    return 0 if experiment.main else 2 if last else 1
 
 
 def _claim_row(claim: Verdict) -> dict[str, Any]:

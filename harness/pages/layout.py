@@ -11,12 +11,12 @@ import jinja2
 
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
+from harness.pages import published
 from harness.pages.answer_picture import in_words, picture
-from harness.pages.answers import answers
+from harness.pages.answers import Answer
 from harness.pages.assessment import Assessment
 from harness.pages.cards import Files
 from harness.pages.outages import outages
-from harness.pages.questions import QUESTIONS
 from harness.pages.sentences import counted, counts
 from harness.results.provenance import describe_machine, describe_versions
 from harness.results.record import Profile
@@ -35,7 +35,9 @@ def templates(*before: Path) -> jinja2.Environment:
     )
 
 
-def overview(judged: Sequence[Assessment], files: Files) -> dict[str, Any]:
+def overview(
+    judged: Sequence[Assessment], findings: Sequence[Answer], files: Files
+) -> dict[str, Any]:
     """Return the content of the first page, but for its list of figures.
 
     The pictures of its findings go into ``files``. Machine and versions are those of the newest
@@ -53,8 +55,9 @@ def overview(judged: Sequence[Assessment], files: Files) -> dict[str, Any]:
                 "figure": files.picture(f"finding-{each.question.id}", ("svg+xml", picture(each))),
                 "alt": in_words(each),
             }
-            for each in answers(judged, QUESTIONS)
+            for each in findings
         ],
+        "printed": published.sentence([row for item in judged for row in published.rows_of(item)]),
         "outages": outages(judged),
         **counts(judged),
         "broken": [c for c in claims if c.kind.value == "invariant" and c.held is False],

@@ -16,10 +16,12 @@ from harness import __version__
 from harness.claims import Verdict
 from harness.experiment import Experiment
 from harness.figures.style import styled
+from harness.pages.answers import answers
 from harness.pages.assessment import Assessment, assess
 from harness.pages.cards import Card, Files, card, groups_of, table_file
 from harness.pages.drawing import Attempt, attempt, attempt_of, drawn, saved
 from harness.pages.layout import overview, templates
+from harness.pages.questions import QUESTIONS
 from harness.pages.sentences import claims_json
 from harness.pages.walk import Requested, campaigns, named
 from harness.results.provenance import ROOT, machine_name
@@ -131,7 +133,7 @@ class ReportWriter:
         }
         pages["index.html"] = environment.get_template("index.html.j2").render(
             **shared,
-            **overview(judged, Files(self._folder, inline=True)),
+            **overview(judged, answers(judged, QUESTIONS), Files(self._folder, inline=True)),
             killed=(),
             title="Faultline report",
             groups=groups,

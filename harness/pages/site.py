@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__
+from harness.claims.cells import Nearness
 from harness.experiment import Experiment
 from harness.measurement import Origin
-from harness.pages import points
+from harness.pages import points, published
 from harness.pages.answers import Answer, answers
 from harness.pages.assessment import Assessment, assess
 from harness.pages.cards import Files, card, groups_of
@@ -82,7 +83,8 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Notify = lambda text: N
     for each in sets:
         for machine in RecordStore(each.root).machines():
             shown.add(each, machine)
-    pages = _Pages(shown, digest([each.root for each in sets])).all(sets)
+    findings = answers(shown.judged, QUESTIONS)
+    pages = _Pages(shown, findings, digest([each.root for each in sets])).all(sets)
     for stale in {f"{group}.html" for group in GROUPS} - {*pages}:
         (into / stale).unlink(missing_ok=True)
     for name, text in pages.items():
@@ -91,8 +93,7 @@ def write_site(sets: Sequence[Set], into: Path, *, tell: Notify = lambda text: N
     (into / "style.css").write_text("".join(path.read_text() for path in styles))
     shutil.copyfile(TEMPLATES / "site.js", into / "site.js")
     written = [into / name for name in pages]
-    found = answers(shown.judged, QUESTIONS)
-    return WrittenSite(into / "index.html", written, len(shown.kills), shown.warnings, found)
+    return WrittenSite(into / "index.html", written, len(shown.kills), shown.warnings, findings)
 
 
 def digest(roots: Sequence[Path]) -> str:
@@ -239,8 +240,8 @@ def _described(label: str, machine: str, records: Sequence[Record]) -> dict[str,
 class _Pages:
     """The pages of what is shown, by their names."""
 
-    def __init__(self, shown: _Shown, made_from: str) -> None:
-        self._shown, self._made_from = shown, made_from
+    def __init__(self, shown: _Shown, findings: Sequence[Answer], made_from: str) -> None:
+        self._shown, self._findings, self._made_from = shown, findings, made_from
         self._groups = groups_of(shown.cards)
         self._templates = templates()
         self._shared = {
@@ -284,7 +285,7 @@ class _Pages:
             "home.html.j2",
             "index.html",
             "what breaking the cluster showed",
-            **overview(shown.judged, Files(shown.into, inline=False)),
+            **overview(shown.judged, self._findings, Files(shown.into, inline=False)),
             killed={kill.found.record.experiment for kill in shown.kills},
             groups=self._groups,
             sets=shown.sets,
@@ -307,7 +308,7 @@ class _Pages:
 
     def _tables(self) -> dict[str, str]:
         """Return the pages that are one table each: points, kills, published numbers."""
-        shown, numbers = self._shown, [*_published(self._shown)]
+        shown, numbers = self._shown, _published(self._shown)
         return {
             "results.html": self._page(
                 "results.html.j2",
@@ -322,13 +323,16 @@ class _Pages:
                 "published.html",
                 "published numbers beside ours",
                 rows=numbers,
+                summary=published.sentence(numbers),
+                counts=published.counts(numbers),
+                nearness=[*Nearness],
                 faceted=[row["facets"] for row in numbers],
             ),
             "kills.html": self._page(
                 "kills.html.j2",
                 "kills.html",
                 "every kill",
-                sections=_by_settings([_kill_row(kill) for kill in shown.kills]),
+                sections=_by_settings(_kill_rows(shown.kills)),
                 phases=PHASES,
                 meanings=MEANINGS,
                 faceted=[kill.facets for kill in shown.kills],
@@ -377,10 +381,11 @@ def _by_settings(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     titles = {
         AS_IT_COMES: "Engines as they come",
         TUNED: "Engines with tuned settings",
-        NOT_RECORDED: "Settings not recorded",
     }
     there = union(row["facets"] for row in rows)["settings"]
-    titles |= {name: f"Other settings: {name}" for name in there if name not in titles}
+    others = [name for name in there if name not in (*titles, NOT_RECORDED)]
+    titles |= {name: f"Other settings: {name}" for name in others}
+    titles[NOT_RECORDED] = "Settings not recorded"
     return [
         {"title": title, "rows": mine}
         for name, title in titles.items()
@@ -401,25 +406,35 @@ def _unmeasured(shown: _Shown) -> list[dict[str, Any]]:
     ]
 
 
-def _published(shown: _Shown) -> Iterator[dict[str, Any]]:
-    for each in shown.cards:
-        verdicts = {claim["text"]: claim for claim in each["claims"]}
-        for row in each["published"]:
-            claim = verdicts[row["text"]]
-            yield {
-                **row,
-                "href": each["href"],
-                "facets": each["facets"],
-                "figure": f"{each['experiment'].paper}, {each['experiment'].figure}",
-                "origin": each["experiment"].origin.value,
-                "verdict": claim["verdict"],
-                "css": claim["css"],
-            }
+def _published(shown: _Shown) -> list[dict[str, Any]]:
+    return [
+        {
+            **row,
+            "href": each["href"],
+            "facets": each["facets"],
+            "figure": f"{each['experiment'].paper}, {each['experiment'].figure}",
+            "origin": each["experiment"].origin.value,
+        }
+        for each in shown.cards
+        for row in each["published"]
+    ]
 
 
 def _status(record: Record) -> str:
     reason = f": {record.reason}" if record.reason else ""
     return "" if record.status == OK else f"this run was {record.status}{reason}"
+
+
+_LACKING = "–"
+"""A part of an outage that the record does not have."""
+
+
+def _kill_rows(kills: Sequence[Kill]) -> list[dict[str, Any]]:
+    """Return the kills, first those with the most recorded facts and phases."""
+    rows = [_kill_row(kill) for kill in kills]
+    return sorted(
+        rows, key=lambda row: row["cells"].count(_LACKING) + (row["scheme"] == NOT_RECORDED)
+    )
 
 
 def _kill_row(kill: Kill) -> dict[str, Any]:
@@ -435,7 +450,9 @@ def _kill_row(kill: Kill) -> dict[str, Any]:
         "status": record.status if record.status != OK else "",
         "scheme": kill.facets["scheme"][0],
         "engine": kill.facets["engine"][0],
-        "cells": [words(kill.phase(name)) if kill.phase(name).known else "–" for name in PHASES],
+        "cells": [
+            words(kill.phase(name)) if kill.phase(name).known else _LACKING for name in PHASES
+        ],
         "facets": kill.facets,
         "experiment": record.experiment,
     }

@@ -87,6 +87,7 @@ def _with_steps(judged: pd.DataFrame, directory: Path) -> pd.DataFrame:
     incidents = read_series(directory, "incidents")
     if incidents is None or not {"there_after_s", "ready_after_s"} <= {*incidents}:
         return judged
+    incidents = incidents[incidents["event"] == "recovered"]
     passes = judged["variant"] if "variant" in judged else pd.Series("", index=judged.index)
     steps = []
     for (_, kill), name in zip(judged.iterrows(), passes, strict=True):
@@ -97,7 +98,6 @@ def _with_steps(judged: pd.DataFrame, directory: Path) -> pd.DataFrame:
         back = back[(back["at_s"] >= kill["at_s"] - 0.2) & (back["at_s"] < until_s)]
         nodes = _nodes(kill)
         back = back[back["target"].isna() | back["target"].isin(nodes)]
-        back = back[back["event"] == "recovered"]
         steps.append((back["there_after_s"].max(), back["ready_after_s"].max()))
     return judged.assign(**dict(zip(STEPS, zip(*steps, strict=True), strict=True)))
 

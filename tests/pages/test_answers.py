@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from harness.claims import Word
+from harness.claims.cells import Cells
 from harness.measurement import Origin
 from harness.pages.answer_picture import in_words, picture
 from harness.pages.answers import Column, Question, answers, in_readme, lines
@@ -22,9 +23,11 @@ QUESTION = Question(
     id="wait",
     words="How long?",
     parts=[
-        Column("long", "toy/one", "", "s", {"scheme": "a"}, label="a {times}"),
-        Column("times", "toy/one", "", "s", {"scheme": "a"}, over={"scheme": "b"}, unit="times"),
-        Column("gone", "toy/none", "", "s"),
+        Column("long", "toy/one", Cells("", "s", {"scheme": "a"}), label="a {times}"),
+        Column(
+            "times", "toy/one", Cells("", "s", {"scheme": "a"}, over={"scheme": "b"}), unit="times"
+        ),
+        Column("gone", "toy/none", Cells("", "s")),
     ],
     sentences=["It is {long}.", "It is {times} times b.", "Never {gone}."],
     axis="time [s]",

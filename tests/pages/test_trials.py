@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 
+from harness.notebook.explore import one_point
 from harness.pages.trials import TRIALS, Trial
 from harness.results.record import Point, Profile
-from harness.running.computed import RunContext
 from harness.running.discovery import GROUPS, at_point, find
 from harness.seeds import DEFAULT_SEED
 
@@ -27,16 +26,9 @@ def value(trial: Trial, options: str) -> float:
     assert len(points) == 1, "one parameter differs between two single points"
     values = []
     for repeat in range(experiment.measurement.repeats[Profile.QUICK]):
-        context = RunContext(
-            measurement=experiment.measurement.id,
-            profile=Profile.QUICK,
-            root_seed=int(words.get("--seed", DEFAULT_SEED)),
-            repeat=repeat,
-            directory=Path(),
-            options={},
-        )
-        outcome = experiment.measurement.run(points[0], context)
-        values.append(float(outcome.values[trial.value]))
+        seed = int(words.get("--seed", DEFAULT_SEED))
+        found = one_point(trial.experiment, seed=seed, repeat=repeat, **points[0])
+        values.append(float(found[trial.value]))
     return fmean(values)
 
 
