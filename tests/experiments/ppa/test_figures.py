@@ -39,6 +39,19 @@ def test_a_lead_within_its_interval_is_undecided() -> None:
         assert verdicts_of("ppa/random-topologies", table)["ahead"].word is word
 
 
+@pytest.mark.parametrize(("of_greedy", "word"), [(0.42, Word.HOLDS), (0.2, Word.DOES_NOT_HOLD)])
+def test_closeness_on_full_topologies_is_that_of_the_plans_by_increase(
+    of_greedy: float, word: Word
+) -> None:
+    table = smoke_table(FIGURES["ppa/random-topologies"]).copy()
+    full = table["variant"] == "full"
+    for name, value in {"sa": 0.9, _random.BY_INCREASE: 0.4, "greedy": of_greedy}.items():
+        mine = full & (table["planner"] == name)
+        assert mine.any(), name
+        table.loc[mine, "mean"] = value
+    assert verdicts_of("ppa/random-topologies", table)["close-on-full"].word is word
+
+
 @pytest.mark.slow
 def test_inputs_that_disagree_leave_open_whether_greedy_is_last() -> None:
     table = smoke_table(FIGURES["ppa/query-fidelity"])
