@@ -61,7 +61,7 @@ QUERIES = {
     "watermarked().groupBy('k').count()": ("has no watermark", "on the column of the window"),
     "windows(watermarked()).orderBy('k')": ("it sorts", "leave orderBy out"),
     "windows(watermarked()).selectExpr('*', 'row_number() OVER (ORDER BY n) AS r')": (
-        "it ranks over rows",
+        "a function over a window of rows",
         "max_by",
     ),
     "watermarked().groupBy(F.window('timestamp', '10 seconds')).agg(F.countDistinct('k'))": (

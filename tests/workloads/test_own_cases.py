@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+from harness.cli.main import cli
 from harness.engines.structured import sample
 from harness.engines.structured.local import sampled
 from harness.errors import UsageError
@@ -34,6 +36,9 @@ class Some:
         return [self.one(random.Random(f"{partition} {start_index + n}"), start_index + n)
                 for n in range(count)]
 
+    def keys(self, partition, start_index, count):
+        return [b"odd" if n & 1 else None for n in range(start_index, start_index + count)]
+
     def one(self, chance, n):
         return json.dumps(%(record)s).encode()
 
@@ -45,12 +50,18 @@ def query(spark, sources):
         return sources[name].select(
             "timestamp", F.from_json(F.col("value").cast("string"), schema).alias("r"))
 
+    def clicks(schema="k STRING, v INT"):
+        return fields("a", schema).withWatermark("timestamp", "1 second")
+
 %(query)s
 
 
 WORKLOAD = Workload(
     name="some",
-    sources=[Source(name=n, records=Reference(target=f"{__file__}:Some")) for n in %(sources)r],
+    sources=[
+        Source(name=n, records=Reference(target=f"{__file__}:Some"), **%(source)s.get(n, {}))
+        for n in %(sources)r
+    ],
     **(dict(
         forms={"query": query}, window_start="window_start", window_s=4, watermark_delay_s=1,
         identity=["window_start", "k"], values=["n"],
@@ -61,7 +72,7 @@ WINDOWS = """    return (
         %s.groupBy(F.window(%s), %s).agg(F.count("r.v").alias("n")).where(F.col("n") > 0)
         .select(F.col("window.start").alias("window_start"), "window.end", "k", "n"))"""
 K = 'F.col("r.k").alias("k")'
-CLICKS = 'fields("a", "k STRING, v INT").withWatermark("timestamp", "1 second")'
+CLICKS = "clicks()"
 LATE = (
     """    aged = fields("a", "k INT, v INT, age LONG")
     age = F.coalesce(F.col("r.age"), F.lit(0))
@@ -89,6 +100,43 @@ JOIN = """    def part(name, at, key):
     on = F.expr("k = kk AND u >= t AND u <= t + interval 1 second")
     return left.join(right, on, "left_outer").where("v IS NOT NULL").select(
         F.date_trunc("second", "t").alias("window_start"), "k", "kk")"""
+UNION = (
+    """    both = fields("a", "k INT, v INT").unionByName(fields("b", "k INT, v INT"))
+    both = both.withWatermark("timestamp", "1 second")
+"""
+    + WINDOWS % ("both", '"timestamp", "4 seconds"', K)
+)
+CHAINED = """    key = F.col("r.k").alias("k")
+    small = clicks().groupBy(F.window("timestamp", "2 seconds"), key).agg(
+        F.count("r.v").alias("v"))
+    return (
+        small.groupBy(F.window(F.window_time("window"), "4 seconds"), "k")
+        .agg(F.max("v").alias("n")).where(F.col("n") > 0)
+        .select(F.col("window.start").alias("window_start"), "k", "n"))"""
+LOOKED_UP = """    rows = [(k, f"shop {k}") for k in range(4)]
+    shops = spark.createDataFrame(rows, "k LONG, name STRING")
+    seen = clicks().select("timestamp", F.col("r.k").cast("long").alias("k"), "r.v")
+    named = seen.join(F.broadcast(shops), "k", "left")
+    return (
+        named.groupBy(F.window("timestamp", "4 seconds"), F.col("name").alias("k"))
+        .agg(F.count("v").alias("n")).where(F.col("n") > 0)
+        .select(F.col("window.start").alias("window_start"), "k", "n"))"""
+ONCE = (
+    """    seen = clicks("k INT, v INT, id LONG").withColumn("id", F.col("r.id"))
+    once = seen.dropDuplicates(["id", "timestamp"])
+"""
+    + WINDOWS % ("once", '"timestamp", "4 seconds"', K)
+)
+OVER = """    every = clicks().select("timestamp", F.col("r.k").alias("k"))
+    count = "count(k) OVER (PARTITION BY k) AS n"
+    return every.selectExpr("timestamp AS window_start", "k", count)"""
+KEYED = """    clicks = sources["a"].withWatermark("timestamp", "1 second")
+    who = F.col("key").cast("string").alias("k")
+    return (
+        clicks.groupBy(F.window("timestamp", "4 seconds"), who)
+        .agg(F.sum(F.when(F.length("value") > 0, 1).otherwise(0)).alias("n"))
+        .where(F.col("n") > 0)
+        .select(F.col("window.start").alias("window_start"), "k", "n"))"""
 STATE = """    import pandas as pd
 
     def count(key, frames, state):
@@ -120,7 +168,7 @@ def batch(spark, sources):
         .select(F.col("window.start").alias("window_start"), "k", "n"))"""
 ODD = [None, "", " ", "null", "café", "café", "a\tb\nc", "\0", "\u2028", "x" * 3000, "0", "-0"]
 SIMPLE = {
-    "record": '{"k": n % 5, "v": 1}', "sources": "a", "more": "",
+    "record": '{"k": n % 5, "v": 1}', "sources": "a", "source": "{}", "more": "",
     "query": WINDOWS % (CLICKS, '"timestamp", "4 seconds"', K),
 }  # fmt: skip
 
@@ -147,6 +195,9 @@ REFUSED = {
     "offset": ({"query": WINDOWS % (CLICKS, '"timestamp", "4 seconds", "4 seconds", "3 seconds"',
                                     K)},
                "they begin 3 s after each whole multiple of 4 s", "give window_end"),
+    "a slow source": ({"sources": "ab", "source": "{'b': {'lag_s': 6}}", "query": UNION},
+                      "late records were dropped by the watermark: ", "late_data=True"),
+    "over": ({"query": OVER}, "a function over a window of rows (OVER)", "groupBy(F.window("),
 }  # fmt: skip
 
 
@@ -169,6 +220,11 @@ ACCEPTED = {
         "query": REFUSED["offset"][0]["query"],
         "more": "window_start='', window_end='end', identity=['end', 'k']",
     },
+    "an offline device within the delay": {"source": "{'a': {'silent': {1: (10, 10.9)}}}"},
+    "chained windows": {"query": CHAINED, "more": "windows_in_a_row=2"},
+    "a static table": {"query": LOOKED_UP},
+    "no doubles": {"record": '{"k": n % 5, "v": 1, "id": n // 2}', "query": ONCE},
+    "the key of the record": {"query": KEYED, "record": '{"v": 1}'},
 }
 
 
@@ -178,6 +234,8 @@ ACCEPTED = {
 def test_a_job_is_accepted(spark: SparkSession, tmp_path: Path, name: str) -> None:
     found = sampled(spark, job(tmp_path, **ACCEPTED[name]))
     assert (found.late, found.difference) == (0, "")
+    if name == "a static table":
+        assert found.results["k"].isna().any(), "what the table lacks is null, and not lost"
     if name == "odd keys":
         assert {None if pd.isna(key) else key for key in found.results["k"]} == set(ODD)
 
@@ -246,3 +304,47 @@ def test_a_recording_has_keys_and_headers(tmp_path: Path, ending: str) -> None:
     assert not hasattr(plain, "headers")
     with pytest.raises(UsageError, match=r"no (column|record has a field) 'users'"):
         recorded("some", path, time="at", key="users").records.build()
+
+
+ROLLING = """failures:
+  - {at: 5s, action: kill, target: broker}
+  - {at: 9s, action: restart, target: broker}
+  - {at: %s, action: kill, target: broker}
+  - {at: 20s, action: restart, target: broker}
+"""
+
+
+@pytest.mark.parametrize(("again", "what"), [("11s", None), ("7s", "broker")])
+def test_a_broker_restarts_again_before_the_job_is_back(
+    tmp_path: Path, again: str, what: str | None
+) -> None:
+    """A broker may be killed soon after its restart, and not while it is down."""
+    path = tmp_path / "rolling.yaml"
+    path.write_text(ROLLING % again)
+    (tmp_path / "some.py").write_text(HEAD % SIMPLE)
+    options = {"workload": tmp_path / "some.py", "failures": path}
+    if what is None:
+        check_options(Profile.QUICK, options)
+        return
+    with pytest.raises(UsageError, match=what):
+        check_options(Profile.QUICK, options)
+
+
+ANSWERS = {
+    # Pods without a volume: each start reads the whole store from its changelog.
+    "advise --system kafka-streams --state 20GB --rate 5000 --mttf 30d --nodes 6": (
+        "restore       33.3 s", "a node's state, 3,333 MB", "num.standby.replicas",
+    ),
+    # Checkpoints that take longer than the time between two of them.
+    "interval --cost 12min --mttf 6h --interval 10min": (
+        "a checkpoint of 12 min does not fit into 10 min",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ANSWERS)
+def test_a_question_of_a_running_job_is_answered(command: str) -> None:
+    done = CliRunner().invoke(cli, command.split())
+    text = done.output if done.exit_code == 0 else str(done.exception)
+    for words in ANSWERS[command]:
+        assert words in text, text

@@ -87,9 +87,10 @@ REFUSALS = (
     ),
     Refusal(
         "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
-        "it ranks over rows, and a stream has windows of time alone",
-        "rank within the aggregate of a window: F.max_by, or "
-        "F.slice(F.array_sort(F.collect_list(F.struct(...))), 1, 10)",
+        "it has a function over a window of rows (OVER), and a stream has windows of time alone",
+        'for a count or sum of each key: groupBy(F.window("timestamp", "10 seconds"), "key"); for '
+        "a rank: F.max_by, or F.slice(F.array_sort(F.collect_list(F.struct(...))), 1, 10) in such "
+        "a group",
     ),
     Refusal(
         "Distinct aggregations are not supported",

@@ -84,10 +84,13 @@ def write_stream(workload: Workload, directory: Path) -> None:
 
 
 def batches_of(workload: Workload, lag_s: float) -> int:
-    """Return the number of batches: two or more for each lag or silence, up to `MOST_BATCHES`."""
+    """Return the number of batches: four or more for each lag, silence or slide of windows.
+
+    A window must be able to close while what belongs to it is kept. At most `MOST_BATCHES`."""
     late_s = [source.lag_s for source in workload.sources if source.lag_s]
     late_s += [end_s - begin_s for _, begin_s, end_s in silences(workload)]
-    wanted = 2 * (span_s(workload) + lag_s) / min(late_s) if late_s else 0.0
+    shortest_s = min([*late_s, workload.slide_s])
+    wanted = 4 * (span_s(workload) + lag_s) / shortest_s if late_s else 0.0
     return min(MOST_BATCHES, max(BATCHES, math.ceil(wanted)))
 
 
