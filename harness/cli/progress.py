@@ -169,7 +169,7 @@ class ProgressDisplay:
         if record.status != OK:
             first = (record.reason or "").strip().splitlines()
             self._console.print(
-                f"{_words(run)}: {record.status}: {first[-1] if first else ''}", markup=False
+                f"{_words(run)}: {record.status}: {first[0] if first else ''}", markup=False
             )
         elif record.again is not None:
             self._console.print(f"{_words(run)}: in doubt: {record.again}", markup=False)
