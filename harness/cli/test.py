@@ -74,6 +74,7 @@ Examples:
   ./faultline test
   ./faultline test --all
   ./faultline test --all --checks
+  ./faultline test --shuffle 7
   ./faultline test tests/planning -k greedy
   ./faultline test -m "not cluster" -n 2 -x
   ./faultline test -m long
@@ -87,8 +88,11 @@ Examples:
 )
 @click.option("--all", "every", is_flag=True, help="Run the tests marked deep, too.")
 @click.option("--checks", is_flag=True, help="Check formatting, lint and types first.")
+@click.option(
+    "--shuffle", type=int, metavar="SEED", help="In a random order: no test may need another one."
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGUMENTS]...")
-def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
+def command(every: bool, checks: bool, shuffle: int | None, arguments: tuple[str, ...]) -> None:
     """Run the tests that a change must pass, or those that pytest's ARGUMENTS select.
 
     Without arguments: the contract of every interface (of clusters: on the local one), the papers'
@@ -101,10 +105,13 @@ def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
     that take minutes more (other clusters, notebooks, the task engine elsewhere) are marked `long`;
     run them with `-m long`."""
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
+    order = () if shuffle is None else ("--shuffle", str(shuffle))
     if arguments:
-        code = _pytest(_anchored(arguments), _environment())
+        code = _pytest([*_anchored(arguments), *order], _environment())
+    elif every:
+        code = _suite(ALL, _in_turn, order)
     else:
-        code = _suite(ALL, _in_turn) if every else _suite(AFTER_A_CHANGE, _side_by_side)
+        code = _suite(AFTER_A_CHANGE, _side_by_side, order)
     if failed:
         click.echo(f"faultline test: these checks failed: {', '.join(failed)}", err=True)
     sys.exit(code or bool(failed))
@@ -120,14 +127,18 @@ Commands = Mapping[str, Sequence[str]]
 """pytest's arguments for each part, by its name."""
 
 
-def _suite(parts: Sequence[Part], make: Callable[[Commands, Mapping[str, str]], list[int]]) -> int:
+def _suite(
+    parts: Sequence[Part],
+    make: Callable[[Commands, Mapping[str, str]], list[int]],
+    order: Sequence[str],
+) -> int:
     environment = _fetch_first()
     totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="faultline-test-") as scratch:
         records = {part.name: Path(scratch, f"{n}.xml") for n, part in enumerate(parts)}
         commands = {
             part.name: [
-                str(ROOT / "tests"), *part.arguments, f"--junitxml={records[part.name]}"
+                str(ROOT / "tests"), *part.arguments, *order, f"--junitxml={records[part.name]}"
             ]
             for part in parts
         }  # fmt: skip

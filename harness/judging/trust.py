@@ -94,15 +94,22 @@ def undone(failed: PassRecord) -> str | None:
 
 
 def missed(failed: PassRecord, schedule: Schedule) -> str | None:
-    """Return the first planned event that was not done, or the failure that hit nothing."""
+    """Return the first planned event that was not done, or the failure that hit nothing.
+
+    A second failure of what the schedule itself took away is part of the first one."""
     if why := undone(failed):
         return why
+    away: set[str] = set()
     for one in failed.injected:
-        if one.event.action in ENDS and not one.felt:
-            idle = [victim.node for victim in one.victims if victim.reached]
+        reached = [victim.node for victim in one.victims if victim.reached]
+        if one.event.action not in ENDS:
+            away.difference_update(reached)
+        elif one.felt:
+            away.update(reached)
+        elif reached or one.event.target not in away:
             return f"{_event(failed, one)} hit " + (
-                f"{', '.join(idle)}, where nothing of the engine ran then"
-                if idle
+                f"{', '.join(reached)}, where nothing of the engine ran then"
+                if reached
                 else "nothing: no node of its target was there to be hit"
             )
     planned, tried = len(schedule.events), len(failed.injected)

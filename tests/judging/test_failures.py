@@ -242,6 +242,16 @@ def test_a_kill_that_failed_or_hit_nothing_makes_a_run_invalid(
     )
 
 
+def test_a_second_kill_within_the_absence_of_its_node_is_part_of_the_first() -> None:
+    kill, restart = injected()
+    again = replace(kill, event=replace(kill.event, at_s=11.0), victims=[])
+    schedule = replace(SCHEDULE, events=[kill.event, again.event, restart.event])
+    within = judged(record(failures=[kill, again, restart]), schedule=schedule)
+    assert within.invalid is None
+    back = judged(record(failures=[kill, restart, again]), schedule=schedule)
+    assert "the kill of r1n1 at 11 s hit nothing" in str(back.invalid)
+
+
 def test_a_kill_where_nothing_ran_says_nothing() -> None:
     idle = [
         replace(done, victims=[replace(v, executors=0) for v in done.victims])
