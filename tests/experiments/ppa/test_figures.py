@@ -127,8 +127,8 @@ def test_source_replay_takes_one_window_however_many_operators_it_passes() -> No
     assert recovered.latency_s() == pytest.approx(10 * 0.2 + 3 * 0.2, abs=0.3)
 
 
-def test_the_synchronization_period_does_not_matter_after_a_takeover() -> None:
-    """Neighbours ask a new primary for what they miss, and get nothing else again."""
+def test_the_longer_between_synchronizations_the_more_a_replica_sends_at_takeover() -> None:
+    """It sends all that its primary had not reported (ICDE VI-A), and is itself back as soon."""
     late = [
         _recovery.measure(
             _recovery.options_of(
@@ -139,7 +139,7 @@ def test_the_synchronization_period_does_not_matter_after_a_takeover() -> None:
         for trim_s in (5, 30)
     ]  # fmt: skip
     assert late[0].latency_s() == pytest.approx(late[1].latency_s(), abs=0.01)
-    assert late[0].resumed_s == pytest.approx(late[1].resumed_s, abs=0.01)
+    assert late[0].resumed_s < late[1].resumed_s - 0.05
 
 
 def test_phases_spread_evenly() -> None:
