@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import ClusterSpec
+from harness.cluster.base import BROKER, Action, ClusterSpec
 from harness.cluster.configuration import OWN_SETTINGS
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.run_directory import read_journal
 from harness.engines.kafka_streams.engine import _of_broker
 from harness.engines.settings import demand_reported
 from harness.engines.topics import topics
@@ -135,7 +133,7 @@ def test_the_brokers_settings_are_those_of_the_run(cluster: LocalCluster) -> Non
 
 
 def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: Path) -> None:
-    """The last test here: it takes the cluster's broker away."""
+    """The broker is back afterwards, for the other tests."""
     stream = lines(cluster.kafka, "interrupted", RateProfile.constant(1000, 300))
     plan = LoadPlan(streams=[stream])
     options = {"log": tmp_path / "log", "delivery_timeout_s": 3}
@@ -145,9 +143,11 @@ def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: P
         while not load.progress.acknowledged:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        journal = read_journal(cluster.run_directory)
-        psutil.Process({name: process.pid for name, process in journal}["kafka"]).kill()
-        assert load.wait(60), "it gives up long before the schedule ends"
-        with pytest.raises(EnvironmentFailure, match=r"the broker took \d+ of 300000 records"):
-            load.result()
+        cluster.apply(Action.KILL, BROKER)
+        try:
+            assert load.wait(60), "it gives up long before the schedule ends"
+            with pytest.raises(EnvironmentFailure, match=r"the broker took \d+ of 300000 records"):
+                load.result()
+        finally:
+            cluster.restore(print)
     assert load.progress.acknowledged > 0
