@@ -261,18 +261,15 @@ def lasting(
     longer than it was watched. The interval are the times at which half may still last, by the
     log-log interval of their share (Brookmeyer and Crowley, Biometrics 1982). ``passes`` names the
     pass of each, without it each has its own: an interval needs `FEWEST` of them."""
+    from scipy.stats import CensoredData, ecdf  # takes as long to import as the rest of harness
+
     lasted_s, ended = np.asarray(list(seconds), float), np.asarray(list(over), bool)
     if not len(lasted_s):
         return None
-    at_s, counts = np.unique(lasted_s, return_counts=True)
-    watched = len(lasted_s) - np.cumsum(counts) + counts
-    ends = np.searchsorted(at_s, lasted_s[ended])
-    share = np.cumprod(1.0 - np.bincount(ends, minlength=len(at_s)) / watched)
+    left = ecdf(CensoredData(uncensored=lasted_s[ended], right=lasted_s[~ended])).sf
+    at_s, share = left.quantiles, left.probabilities
     low = high = None
     if (len(lasted_s) if passes is None else len(set(passes))) >= FEWEST:
-        from scipy.stats import CensoredData, ecdf  # slow to import, and slow
-
-        left = ecdf(CensoredData(uncensored=lasted_s[ended], right=lasted_s[~ended])).sf
         with warnings.catch_warnings():  # it has no ends where all, or none, are left
             warnings.simplefilter("ignore", RuntimeWarning)
             between: Any = left.confidence_interval(CONFIDENCE, method="log-log")
