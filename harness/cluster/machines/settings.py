@@ -76,10 +76,12 @@ class Machines(Entry, kw_only=True):
 
     @property
     def racks(self) -> dict[str, list[Host]]:
-        """The place of each worker, by rack: its host."""
+        """The host of each worker, by rack: one on every machine, then a second one, and so on."""
         found: dict[str, list[Host]] = {}
-        for host in self.hosts:
-            found.setdefault(host.rack, []).extend([host] * host.workers)
+        for number in range(max(host.workers for host in self.hosts)):
+            for host in self.hosts:
+                if host.workers > number:
+                    found.setdefault(host.rack, []).append(host)
         return dict(sorted(found.items(), key=lambda item: int(item[0][1:])))
 
     def host_of(self, rack: int, worker: int) -> Host:

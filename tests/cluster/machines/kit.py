@@ -4,6 +4,7 @@ They are joined by a bridge; each has its own address, home and /tmp."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 import shutil
@@ -293,10 +294,26 @@ def poor_path(*, python: str | None = None) -> Iterator[str]:
 
 
 def main() -> None:
-    """Start some machines and print their file of hosts, until the input ends or Ctrl-C."""
+    """Start some machines and print their file of hosts, until the input ends or Ctrl-C.
+
+    The machines are in two racks by turns; the last one has the services, too."""
+    arguments = argparse.ArgumentParser(description=main.__doc__)
+    arguments.add_argument("count", type=int, nargs="?", default=3)
+    arguments.add_argument("--workers", type=int, default=4, help="most workers on a machine")
+    arguments.add_argument("--more", default="{}", help='more keys of the file: "{brokers: 3}"')
+    given = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with Network(int(sys.argv[1]) if len(sys.argv) > 1 else 3) as network:
-        print(network.file(), flush=True)
+    with Network(given.count) as network:
+        entries = [
+            {"ssh": machine.name, "rack": f"r{number % 2 + 1}", "workers": given.workers}
+            for number, machine in enumerate(network.machines)
+        ]
+        usual = {
+            "services": {"ssh": network.machines[-1].name},
+            "checkpoints": (network.directory / "shared").as_uri(),
+            "cuts": why_no_cut() is None,
+        }
+        print(network.file(entries, **usual | yaml.safe_load(given.more)), flush=True)
         sys.stdin.read()
 
 

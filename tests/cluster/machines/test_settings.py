@@ -14,7 +14,7 @@ from harness.errors import UsageError
 GOOD = """\
 machines:
   - {ssh: ubuntu@10.0.0.11, rack: r1, workers: 2}
-  - {ssh: b, rack: r2}
+  - {ssh: b, rack: r2, workers: 2}
   - {ssh: c, rack: r2, address: 10.0.0.13}
 """
 
@@ -34,6 +34,7 @@ def test_a_file_lists_the_workers_of_each_rack(tmp_path: Path) -> None:
     cluster = backend.make(ClusterSpec(racks=2, workers_per_rack=2))
     assert [node.host for node in cluster.nodes()] == ["ubuntu@10.0.0.11"] * 2 + ["b", "c"]
     assert cluster.capabilities() == backend.capabilities
+    assert machines.host_of(2, 3).ssh == "b", "the second one there, after one on every machine"
     with pytest.raises(UsageError, match=r"3 rack\(s\) of 1 worker\(s\) were asked for"):
         backend.make(ClusterSpec(racks=3))
 
