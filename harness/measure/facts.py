@@ -72,8 +72,8 @@ FACTS: Mapping[str, str] = {
     "load_nice": "The nice value of the load generator.",
     "twin_first": "Whether the twin ran before the pass with failures.",
     "mistimed": "Which pass was not on time, and why: a late load, or a clock that jumped. Such a "
-    "run is invalid; the smoke profile, which decides equality alone, keeps it without times. So "
-    "does every profile where a clock is known too badly: the run counts, and its times do not.",
+    "run is invalid, with two exceptions: in the smoke profile, and where the error of a clock is "
+    "too large, the run counts without its times.",
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
     "steal_share": "Share of the machine's cores that the hypervisor gave to other machines.",
     "load_average": "Processes that ran or waited on the machine in the last minute, by core.",

@@ -38,14 +38,13 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="latency_s",
         title="Latency",
-        definition="Arrival of a result in the out topic (the broker's append time; in a "
-        "transaction that of the marker with which it becomes readable) minus the intended send "
-        "time of the record that closes it: for a window, the first record at or "
-        "after its end plus the time for which the engine waits for late records (the watermark's "
-        "delay under the stock engine, none under the task engine). A revised result arrives when "
-        "the value that stays first comes, and counts from the newest record that goes into it, "
-        "where the workload says which records do. Counted from the intended, not "
-        "the actual, send time, and never capped.",
+        definition="Time from when the record that closes a result was to be sent until the "
+        "result can be read in the out topic (the broker's append time; in a transaction that of "
+        "the marker with which it becomes readable). For a window that record is the first one at "
+        "or after its end plus the engine's wait for late records (under Spark the watermark's "
+        "delay, under the task engine none). A revised result arrives when the value that stays "
+        "first comes, and counts from the newest record that goes into it, where the workload says "
+        "which records do. Never capped.",
     ),
     Metric(
         name="end_latency_s",

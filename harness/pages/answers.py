@@ -46,6 +46,8 @@ class Number:
     high: float | None = None
     longer: bool = False
     """True if it is longer than the value, which was the end of watching."""
+    never: int = 0
+    """Number of outages behind it that were not over while they were watched."""
     n: int
     """Number of independent samples behind it."""
     text: str
@@ -72,20 +74,24 @@ class Outages:
         rows = outage_rows(items[self.figure], self.where) if self.figure in items else []
         if self.labels:
             rows = [row for row in rows if row["scheme"] in self.labels]
-        return {self._key(row): self._number(row) for row in rows}
+        alike = len({row["scheme"] for row in rows}) == 1
+        return {
+            row["scheme"] if self.labels else f"{row['engine']}, {row['scheme']}": self._number(
+                row, row["engine"] if alike else f"{row['engine']}, {row['scheme']}"
+            )
+            for row in rows
+        }
 
-    def _key(self, row: Mapping[str, Any]) -> str:
-        return row["scheme"] if self.labels else f"{row['engine']}, {row['scheme']}"
-
-    def _number(self, row: Mapping[str, Any]) -> Number:
+    def _number(self, row: Mapping[str, Any], label: str) -> Number:
         low, high = row["interval_s"] or (None, None)
         return Number(
-            label=self.labels.get(row["scheme"], f"{row['engine']}, {row['scheme']}"),
+            label=self.labels.get(row["scheme"], label),
             figure=self.figure,
             value=row["at_least_s"],
             low=low,
             high=high,
             longer=row["median_s"] is None,
+            never=row["never"],
             n=row["passes"],
             text=row["outage"],
         )
@@ -222,7 +228,7 @@ def _answer(question: Question, items: Items) -> Answer | None:
         sentences=[each for each in sentences if each is not None],
         bars=bars,
         grounds=[_ground(items[name], numbers.values()) for name in used],
-        against=[*_doubts(used, items, numbers.values()), *_open(claims), *limits],
+        against=[*_doubts(used, items, numbers.values()), *_endless(bars), *_open(claims), *limits],
         details=question.details([*items.values()]),
     )
 
@@ -270,16 +276,26 @@ def _doubts(used: Sequence[str], items: Items, numbers: Collection[Number]) -> l
     few = {n.n for n in numbers if n.figure in live and n.few}
     if few:
         found.append(
-            f"few samples: some numbers come from {_passes(min(few))}, an interval takes {FEWEST}"
+            f"few samples: some numbers come from {_passes(min(few))}; "
+            f"an interval takes {FEWEST} passes"
         )
     records = [record for name in used for record in items[name].campaign.valid]
     if any(of_other_code(items[name].campaign.valid) for name in used):
-        found.append("made by older code: the code of today would measure it otherwise")
+        found.append("made by an earlier version of the code that measures it")
     if doubts := sum(bool(record.again) for record in records):
         found.append(f"{doubts} of {len(records)} runs are in doubt: others used the machine")
     if short := sum(bool(record.values.get(TOO_FEW_CORES)) for record in records):
         found.append(f"{short} of {len(records)} runs had too few idle cores for their times")
     return found
+
+
+def _endless(bars: Sequence[Number]) -> list[str]:
+    return [
+        f"{bar.label}: {bar.never} of its outages {'was' if bar.never == 1 else 'were'} not over "
+        "while watched"
+        for bar in bars
+        if bar.never
+    ]
 
 
 def _open(claims: Sequence[Verdict]) -> list[str]:

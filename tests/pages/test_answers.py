@@ -67,7 +67,10 @@ def test_few_passes_have_no_interval_and_speak_against_it() -> None:
     (answer,) = answers([judged(passes=1)], [QUESTION])
     assert answer.sentences[0] == "It is 2 s."
     assert answer.grounds[0].words == "live, 1 pass"
-    assert answer.against[0] == "few samples: some numbers come from 1 pass, an interval takes 6"
+    assert (
+        answer.against[0]
+        == "few samples: some numbers come from 1 pass; an interval takes 6 passes"
+    )
     assert answer.bars[0].few
     (computed,) = answers([judged(passes=1, origin=Origin.COMPUTED)], [QUESTION])
     assert computed.against == ["only a toy"]
