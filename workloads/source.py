@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from harness.errors import UsageError
 from harness.text import did_you_mean
@@ -127,13 +127,6 @@ class Reference:
             )
         found = getattr(module, name)
         return found(**self.parameters, **more) if callable(found) else found
-
-    def to_json(self) -> dict[str, Any]:
-        return {"target": self.target, "parameters": dict(self.parameters)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(target=data["target"], parameters=data["parameters"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ def load_plan(
                 records=source.records,
                 marker_s=marker_s,
                 marker=source.marker,
-                skew=source.skew,
+                skew=tuple(source.skew),
                 lag_s=source.lag_s,
                 silent={
                     partition: (begin_s / event.speed, end_s / event.speed)

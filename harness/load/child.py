@@ -1,7 +1,7 @@
 """The generator's own process: ``python -m harness.load.child``.
 
 Standard input: one JSON line with the client's configuration (a password among it) and the
-streams, then one with the start. Standard output: JSON lines (`harness.child`)."""
+plan, then one with the start. Standard output: JSON lines (`harness.child`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+import msgspec
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
 from harness.child import Emit, end_with_parent, orders, speaker
 from harness.load.lag import LagHistogram
-from harness.load.plan import BY_THE_CLOCK, EventTime, Stream, whole_ms
+from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan, Stream, whole_ms
 from harness.load.profile import Floats
 from workloads.base import HeadedSource, KeyedSource, RecordSource
 from workloads.sizes import MOST_RECORD_BYTES, fitting
@@ -209,8 +210,8 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     nice = _come_first()
     problems: list[str] = []
     producer = Producer(_settings(config["client"], config["delivery_timeout_s"], problems))
-    streams = [Stream.from_json(item) for item in config["streams"]]
-    for stream in streams:
+    plan = msgspec.convert(config["plan"], LoadPlan, str_keys=True)
+    for stream in plan.streams:
         producer.list_topics(stream.topic, timeout=20)  # its first record must not wait for this
         source = stream.records.build()
         source.payloads(0, 0, fitting(source, PRACTICE_BYTES, 1000))
@@ -221,8 +222,8 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     if start is None:  # the harness is gone
         return
     end_with_parent()
-    event = EventTime.from_json(config["event"])
-    senders = [_Sender(stream, producer, start["start_unix_s"], event) for stream in streams]
+    began_s = start["start_unix_s"]
+    senders = [_Sender(stream, producer, began_s, plan.event) for stream in plan.streams]
     cpu_began_s = time.process_time()
     _send_all(senders, producer, emit)
     _drain(senders, producer, within_s=config["delivery_timeout_s"])

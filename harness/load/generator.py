@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from harness.child import Child
@@ -70,13 +71,11 @@ class LoadGenerator:
             environment=environment,
             remedy="see whether the broker is alive (its log is beside this one) and run it again",
         )
-        streams = [stream.to_json() for stream in plan.streams]
         self._child.send(
             {
                 "client": kafka.confluent(),
                 "delivery_timeout_s": delivery_timeout_s,
-                "streams": streams,
-                "event": plan.event.to_json(),
+                "plan": msgspec.to_builtins(plan, str_keys=True),
                 "practice_topic": practice_topic,
             }
         )

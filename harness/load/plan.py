@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import gcd
-from typing import Any, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Stream:
     without records; 0: never. It carries the instant that the load has reached. Markers are not
     records of the load."""
     marker: bytes = b""
-    skew: Sequence[int] = ()
+    skew: tuple[int, ...] = ()
     """The share of each partition, as whole numbers (`workloads.base.Source.skew`)."""
     lag_s: float = 0.0
     """Seconds of event time by which records and markers are sent after their own."""
@@ -92,7 +92,7 @@ class Stream:
 
     @property
     def _turns(self) -> Turns:
-        return turns(tuple(self.skew) or (1,) * self.partitions)
+        return turns(self.skew or (1,) * self.partitions)
 
     def counts(self) -> list[int]:
         """Return the number of records of each partition."""
@@ -116,33 +116,6 @@ class Stream:
             return np.empty(0)
         rounds, turn = np.divmod(offsets, len(own))
         return self.rate.intended_s(rounds * len(self._turns.partition) + own[turn])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partitions": self.partitions,
-            "rate": self.rate.to_json(),
-            "records": self.records.to_json(),
-            "marker_s": self.marker_s,
-            "marker": self.marker.hex(),
-            "skew": list(self.skew),
-            "lag_s": self.lag_s,
-            "silent": [[partition, *span] for partition, span in self.silent.items()],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            topic=data["topic"],
-            partitions=data["partitions"],
-            rate=RateProfile.from_json(data["rate"]),
-            records=Reference.from_json(data["records"]),
-            marker_s=data["marker_s"],
-            marker=bytes.fromhex(data["marker"]),
-            skew=tuple(data["skew"]),
-            lag_s=data["lag_s"],
-            silent={partition: (begin, end) for partition, begin, end in data["silent"]},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +145,6 @@ class EventTime:
     def elapsed_s(self, event_unix_s: float, start_unix_s: float) -> float:
         """Return the instant of the load with this event time."""
         return (event_unix_s - self.origin(start_unix_s)) / self.speed
-
-    def to_json(self) -> list[float | None]:
-        return [self.begin_unix_s, self.speed]
-
-    @classmethod
-    def from_json(cls, data: Sequence[Any]) -> Self:
-        return cls(begin_unix_s=data[0], speed=data[1])
 
 
 BY_THE_CLOCK = EventTime()

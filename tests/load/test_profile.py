@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from math import inf
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.load.lag import LagHistogram
-from harness.load.plan import LoadPlan, Stream
+from harness.load.plan import EventTime, LoadPlan, Stream
 from harness.load.profile import RateProfile
 from workloads.base import Reference
 
@@ -49,8 +51,14 @@ def test_what_is_due_was_meant_to_be_sent(profile: RateProfile, elapsed: float) 
 
 
 @given(profiles)
-def test_a_profile_survives_storing(profile: RateProfile) -> None:
-    assert RateProfile.from_json(profile.to_json()) == profile
+def test_a_plan_reaches_the_generator_as_it_is(profile: RateProfile) -> None:
+    stream = Stream(
+        topic="t", partitions=2, rate=profile, records=TEXT, marker_s=0.5, marker=b"\0m",
+        skew=(1, 3), lag_s=0.5, silent={1: (1.0, 2.5)},
+    )  # fmt: skip
+    plan = LoadPlan(streams=[stream], event=EventTime(begin_unix_s=7.0, speed=60.0))
+    sent = json.dumps(msgspec.to_builtins(plan, str_keys=True))
+    assert msgspec.convert(json.loads(sent), LoadPlan, str_keys=True) == plan
 
 
 @given(profiles, st.integers(1, 7))
@@ -62,7 +70,6 @@ def test_offsets_give_back_the_records(profile: RateProfile, partitions: int) ->
         [stream.intended_s(p, np.arange(count)) for p, count in enumerate(counts)]
     )
     assert np.array_equal(np.sort(by_offset), profile.intended_s(np.arange(profile.records)))
-    assert Stream.from_json(stream.to_json()) == stream
 
 
 @pytest.mark.parametrize(
@@ -125,4 +132,3 @@ def test_a_skew_deals_every_record_once(profile: RateProfile, skew: list[int]) -
         assert offset[partition == number].tolist() == list(range(count))
         sent = profile.intended_s(np.flatnonzero(partition == number))
         assert np.array_equal(stream.intended_s(number, np.arange(count)), sent)
-    assert Stream.from_json(stream.to_json()) == stream

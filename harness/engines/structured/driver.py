@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.deliveries import BEHIND, NEWEST, UNREAD
 from harness.engines.structured import frames, sample, sinks
@@ -27,7 +29,6 @@ from harness.measure.versions import Stability
 from workloads.base import QUERY, SINK, Reference, Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 POLL_S = 0.1
@@ -175,12 +176,14 @@ class Driver:
     """Carries out commands, one at a time."""
 
     def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
+        from pyspark.sql import SparkSession
+
         self._emit = emit
         self._kafka: Mapping[str, str] = configuration["kafka"]
-        self._spark = _session(configuration["conf"])
+        self._spark = SparkSession.builder.config(map={**configuration["conf"]}).getOrCreate()
         self._shuffle_partitions: str = self._spark.conf.get(SHUFFLE_PARTITIONS)
         self._workload: Workload | None = None
-        self._sent: list[Mapping[str, Any]] = []
+        self._sent: list[Reference] = []
         """The user's own workloads whose packages the executors have."""
         self._query: Supervised | None = None
         emit({"event": "session", "application": self._spark.sparkContext.applicationId})
@@ -200,9 +203,9 @@ class Driver:
         """Send what a user's file imports to the executors, once.
 
         The command has tried its query on a sample (`harness.engines.structured.local`)."""
-        if not reference.is_file or reference.to_json() in self._sent:
+        if not reference.is_file or reference in self._sent:
             return
-        self._sent.append(reference.to_json())
+        self._sent.append(reference)
         sample.send_packages(self._spark, workload, reference)
 
     def _count_executors(self) -> None:
@@ -254,7 +257,7 @@ class Driver:
         Over some ``partitions`` of its sources alone its results are tentative; in real-time mode
         they are revisions, and ``trigger_s`` is the time between checkpoints. Without
         ``shuffle_partitions`` there are as many as the session's settings name."""
-        reference = Reference.from_json(workload)
+        reference = msgspec.convert(workload, Reference)
         begun = self._workload = self._build(reference)
         self._send(reference, begun)
 
@@ -342,12 +345,6 @@ class Driver:
     def close(self) -> None:
         self.end()
         self._spark.stop()
-
-
-def _session(conf: Mapping[str, str]) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    return SparkSession.builder.config(map={**conf}).getOrCreate()
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import msgspec
 import pandas as pd
 import pyarrow.parquet
 
@@ -126,7 +127,7 @@ class StructuredEngine:
         checkpoints = self._cluster.checkpoint_location(work.name)
         for copy, application in enumerate(self.applications):
             order = {
-                "workload": work.workload.reference.to_json(),
+                "workload": msgspec.to_builtins(work.workload.reference),
                 "topics": dict(work.topic_of),
                 "out_topic": work.out_topic,
                 "copy": copy,
