@@ -89,6 +89,18 @@ def records(root: Path) -> Iterator[Path]:
     yield from sorted((root / "records").glob(_ON_DISK))
 
 
+def found(root: Path) -> list[Path]:
+    """Return the file of every record of a set of results. Raises `UsageError` without any."""
+    paths = list(records(readable(root)))
+    if not paths:
+        raise UsageError(
+            f"there are no records in {root}",
+            remedy="give the directory that holds records/, or an archive of it (./faultline "
+            "reproduce makes results/), or none for the results that ship with the repository",
+        )
+    return paths
+
+
 def shown_machine(root: Path, *, any_of_them: bool) -> str | None:
     """Return the machine whose records a report shows: this one, if it has any.
 
@@ -104,17 +116,17 @@ def pack(root: Path, file: Path) -> int:
 
     Raises `UsageError` if there is no record, or if one lists a series that is gone: what was
     compared could not be compared again."""
-    place, found = _found(root)
-    if gone := [words for path in found for words in _gone(path)]:
+    place, paths = readable(root), found(root)
+    if gone := [words for path in paths for words in _gone(path)]:
         raise UsageError(
             f"{len(gone)} series are gone, the first one is {gone[0]}",
             remedy="name the directory that the runs were measured into, or measure them again",
         )
-    named = _named(place, found)
+    named = _named(place, paths)
     if (verdicts := claims_of(root)) is not None:
         named[CLAIMS] = verdicts
     _write(named, file)
-    return len(found)
+    return len(paths)
 
 
 def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[str]]:
@@ -123,8 +135,8 @@ def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[
     The largest series of `DELIVERED` are left out until the series take at most ``most_bytes``, and
     records list none of them that is not there. Every figure and claim stays as it is. Return the
     number of records, and the series that were left out."""
-    place, found = _found(root)
-    named = _named(place, found)
+    place, paths = readable(root), found(root)
+    named = _named(place, paths)
     size = sum(path.stat().st_size for path in named.values() if path.suffix == _SERIES)
     spare = [
         name for name, path in named.items() if path.suffix == _SERIES and path.stem in DELIVERED
@@ -137,11 +149,11 @@ def pack_to_ship(root: Path, file: Path, *, most_bytes: int) -> tuple[int, list[
     packed = {*named.values()}
     shorter = {
         path.relative_to(place).as_posix(): listing
-        for path in found
+        for path in paths
         if (listing := _without_deliveries(path, packed)) is not None
     }
     _write({**named, **shorter}, file)
-    return len(found), left_out
+    return len(paths), left_out
 
 
 def _without_deliveries(record: Path, packed: Set[Path]) -> bytes | None:
@@ -158,20 +170,9 @@ def _without_deliveries(record: Path, packed: Set[Path]) -> bytes | None:
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _found(root: Path) -> tuple[Path, list[Path]]:
-    """Return the directory that can be read, and the file of every record in it."""
-    place = readable(root)
-    found = list(records(place))
-    if not found:
-        raise UsageError(
-            f"there are no records in {root}", remedy="name the directory that holds records/"
-        )
-    return place, found
-
-
-def _named(place: Path, found: Iterable[Path]) -> dict[str, Path]:
+def _named(place: Path, paths: Iterable[Path]) -> dict[str, Path]:
     """Return all files of these records by their names in an archive."""
-    files = sorted(each for path in found for each in path.parent.rglob("*") if each.is_file())
+    files = sorted(each for path in paths for each in path.parent.rglob("*") if each.is_file())
     return {path.relative_to(place).as_posix(): path for path in files}
 
 

@@ -32,7 +32,7 @@ from harness.results.provenance import ROOT
 from harness.results.record import OK, decode
 from harness.results.recorded import kill_rows
 from harness.results.store import StoredRecord, unreadable
-from harness.results.tables import read_series
+from harness.results.tables import read_series, stacked
 
 SHIPPED = ROOT / "results" / "baselines"
 """The real results that come with the repository."""
@@ -56,15 +56,12 @@ def load(
     folders = [Path(root) for root in roots] or [SHIPPED]
     found: list[StoredRecord] = []
     for root in folders:
-        paths = list(archive.records(archive.readable(root)))
-        if not paths:
-            raise UsageError(
-                f"there are no records in {root}",
-                remedy="give the directory that holds records/ (./faultline reproduce makes "
-                "results/), or none for the results that ship with the repository",
-            )
         # Their folders name them: what is not asked for is not read.
-        paths = [path for path in paths if experiment in (None, _id(path), path.parts[-5])]
+        paths = [
+            path
+            for path in archive.found(root)
+            if experiment in (None, "/".join(path.parts[-5:-3]), path.parts[-5])
+        ]
         found += _records(root, paths, warn)
     chosen = [each for each in found if profile in (None, each.record.profile)]
     chosen.sort(key=lambda each: (each.record.experiment, each.record.run))
@@ -72,11 +69,6 @@ def load(
     for each in chosen:  # a run that is in two directories counts once
         first.setdefault((each.record.run, each.machine_name), each)
     return Library(found=list(first.values()), roots=folders)
-
-
-def _id(path: Path) -> str:
-    """Return the experiment of a record's file."""
-    return "/".join(path.parts[-5:-3])
 
 
 def _records(root: Path, paths: Sequence[Path], warn: Warn) -> Iterator[StoredRecord]:
@@ -177,12 +169,7 @@ class Library:
                 keys = _keys(each)
                 frame = frame.drop(columns=[key for key in keys if key in frame])
                 parts.append(pd.DataFrame(keys, index=frame.index).join(frame))
-        filled = [part for part in parts if len(part)]
-        if not filled:
-            return parts[0] if parts else pd.DataFrame(columns=list(SERIES_KEYS))
-        columns = dict.fromkeys(column for part in filled for column in part.columns)
-        typed = [part.dropna(axis=1, how="all") for part in filled]  # nulls alone have no type
-        return pd.concat(typed, ignore_index=True).reindex(columns=list(columns))
+        return stacked(parts) if parts else pd.DataFrame(columns=list(SERIES_KEYS))
 
     @cached_property
     def series_names(self) -> Sequence[str]:

@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -244,15 +246,10 @@ def decode(document: object) -> Record:
             remedy="update this checkout to the version that wrote it (git pull), or name other "
             "results",
         )
-    known = {each.name: "None" in str(each.type) for each in fields(Record)}
-    if unknown := sorted(document.keys() - known):
+    if unknown := sorted(document.keys() - {each.name for each in fields(Record)}):
         raise ValueError(f"unknown fields: {', '.join(unknown)}")
-    if nulls := [name for name, value in document.items() if value is None and not known[name]]:
-        raise ValueError(f"fields without a value: {', '.join(nulls)}")
-    try:
-        return Record(**{**document, "schema": SCHEMA_VERSION})
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    # Its error is a `ValueError`, with the path of the field.
+    return msgspec.convert({**document, "schema": SCHEMA_VERSION}, Record)
 
 
 def point_key(point: Point, repeat: int) -> str:

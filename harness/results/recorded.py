@@ -87,24 +87,25 @@ def _with_steps(judged: pd.DataFrame, directory: Path) -> pd.DataFrame:
     incidents = read_series(directory, "incidents")
     if incidents is None or not {"there_after_s", "ready_after_s"} <= {*incidents}:
         return judged
-    incidents = incidents[incidents["event"] == "recovered"]
-    passes = judged["variant"] if "variant" in judged else pd.Series("", index=judged.index)
-    steps = []
-    for (_, kill), name in zip(judged.iterrows(), passes, strict=True):
-        back = incidents[incidents["variant"] == name] if name else incidents
-        later = judged["at_s"][(judged["at_s"] > kill["at_s"]) & (passes == name)]
-        # The first signal of many is earlier than the instant that the record has.
-        until_s = later.min() if len(later) else math.inf
-        back = back[(back["at_s"] >= kill["at_s"] - 0.2) & (back["at_s"] < until_s)]
-        nodes = _nodes(kill)
-        back = back[back["target"].isna() | back["target"].isin(nodes)]
-        steps.append((back["there_after_s"].max(), back["ready_after_s"].max()))
+    recovered = incidents[incidents["event"] == "recovered"].to_dict("records")
+    kills, steps = judged.to_dict("records"), []
+    for kill in kills:
+        name, at_s = kill.get("variant", ""), kill["at_s"]
+        later = (k["at_s"] for k in kills if k["at_s"] > at_s and k.get("variant", "") == name)
+        until_s = min(later, default=math.inf)
+        named = kill.get("nodes")
+        nodes = str(named if isinstance(named, str) and named else kill["target"])
+        back = [
+            each
+            for each in recovered
+            # The first signal of many is earlier than the instant that the record has.
+            if at_s - 0.2 <= each["at_s"] < until_s
+            and (not name or each["variant"] == name)
+            and (pd.isna(each["target"]) or each["target"] in nodes.split(BETWEEN_NODES))
+        ]
+        ends = ([each[name] for each in back] for name in ("there_after_s", "ready_after_s"))
+        steps.append([pd.Series(end, dtype=float).max() for end in ends])
     return judged.assign(**dict(zip(STEPS, zip(*steps, strict=True), strict=True)))
-
-
-def _nodes(kill: pd.Series[Any]) -> Sequence[str]:
-    named = kill.get("nodes")
-    return str(named if isinstance(named, str) and named else kill["target"]).split(BETWEEN_NODES)
 
 
 _IN_TURN = {

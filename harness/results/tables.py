@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+
+from harness.results.record import VARIANTS
 
 
 def read_series(directory: Path, name: str) -> pd.DataFrame | None:
@@ -16,6 +19,13 @@ def read_series(directory: Path, name: str) -> pd.DataFrame | None:
     path = directory / f"{name}.parquet"
     # From memory it takes less than half of the time.
     return pd.read_parquet(io.BytesIO(path.read_bytes())) if path.exists() else None
+
+
+def variants(directory: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the values of each pass of a run by its name; none if it has one pass alone."""
+    table = read_series(directory, VARIANTS)
+    rows = [] if table is None else table.to_dict("records")
+    return [(str(row.get("variant", "")), {str(k): v for k, v in row.items()}) for row in rows]
 
 
 def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -15,21 +15,10 @@ from harness.cli import site
 from harness.cli.export import command
 from harness.cli.main import cli
 from harness.errors import UsageError
-from harness.pages import report, walk
 from harness.results import archive, library, load
 from harness.results.archive import CLAIMS, PACKED, pack, readable
 from harness.results.library import SHIPPED
 from harness.results.store import RecordStore
-from tests.running.test_execution import SMOKE, make
-from tests.toys import toy
-
-
-@pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(walk, "all_experiments", lambda: [toy()])
-    make(RecordStore(tmp_path / "results"), toy(), settings=SMOKE)
-    report.write_report(RecordStore(tmp_path / "results"))
-    return tmp_path / "results"
 
 
 def test_an_archive_holds_every_record_series_and_claim(measured: Path, tmp_path: Path) -> None:
