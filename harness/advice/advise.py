@@ -10,7 +10,7 @@ say about them. PPA's plan is the structure-aware planner's (ppa ICDE)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -25,10 +25,9 @@ from harness.advice.judged import Judged, judge, published_error
 from harness.advice.live import kills_of
 from harness.advice.options import SIMULATED
 from harness.advice.options import Option as Option
-from harness.advice.options import Range as Range
 from harness.advice.sums import Known, known
 from harness.intervals.observed import Observation
-from harness.intervals.recovery import REPLAY
+from harness.intervals.recovery import REPLAY, Span
 from harness.intervals.systems import System, system_named
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.base import budget_of
@@ -148,35 +147,29 @@ class Advice:
 
     def document(self) -> dict[str, Any]:
         """Return the document of ``--json``."""
-        names = (
-            "assumed", "choice", "target_s", "placement", "plan", "accuracy", "off_by",
-            "off_by_live", "sources",
-        )  # fmt: skip
+        inside = ("known", "judged", "chosen")
+        own = {n.name: getattr(self, n.name) for n in fields(self) if n.name not in inside}
         return {
-            **{name: getattr(self, name) for name in names},
+            **own,
+            "choice": self.choice,
             "choice_interval_s": self.chosen.interval_s if self.chosen else None,
-            "job": asdict(self.job),
-            "system": asdict(self.system),
             "capacity_per_s": self.known.capacity_per_s,
             "capacity_why": self.known.capacity_why,
-            "observed": asdict(self.known.fitted) if self.known.fitted else None,
-            "now": asdict(self.now) if self.now else None,
-            "needed": asdict(self.needed) if self.needed else None,
-            "options": [asdict(option) for option in self.options],
-            "frontier": [asdict(option) for option in self.frontier],
-            "best_interval_s": self.best_interval_s,
+            "observed": self.known.fitted,
             "latency_s": self.job.latency_s if self.job.waits else None,
             "checkpoint_s": self.job.checkpoint_s,
+            "accuracy": self.accuracy,
             "live": self.live.to_dict("records"),
+            "off_by_live": self.off_by_live,
             "median_error_live": self.judged.median_error if self.judged else None,
         }
 
 
-def _columns(name: str, found: Range | None) -> dict[str, float | None]:
+def _columns(name: str, span: Span | None) -> dict[str, float | None]:
     return {
-        f"{name}_s": found.expected_s if found else None,
-        f"{name}_low_s": found.low_s if found else None,
-        f"{name}_high_s": found.high_s if found else None,
+        f"{name}_s": span.mean_s if span else None,
+        f"{name}_low_s": span.best_s if span else None,
+        f"{name}_high_s": span.worst_s if span else None,
     }
 
 
@@ -194,7 +187,7 @@ def advise(
     ``topology`` is the job's own; without it, ``depth`` operators in a row, fully connected, with
     a task per node. ``assumed`` names the job's values that the user did not give; ``observed``
     are the user's own recoveries."""
-    kills = kills_of(results).frame
+    kills = kills_of(results, job.system).frame
     facts = known(job, kills, observed)
     rows = evidence(results)
     fits = {

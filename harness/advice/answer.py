@@ -73,7 +73,8 @@ def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False
     said = []
     for number, (kill, mine) in enumerate(first.groupby("kill", sort=False)):
         verb = "makes your results" if number == 0 else "makes them"
-        said.append(f"{'a' if number else 'A'} killed {_bare(kill)} {verb} {outage_of(mine)} late")
+        what = str(kill).removeprefix("a ")
+        said.append(f"{'a' if number else 'A'} killed {what} {verb} {outage_of(mine)} late")
     said[0] += "" if late_data else f" and {_lost(first)}"
     two = known[(known["scheme"] == TWO) & (known["kill"] == first["kill"].iloc[0])]
     if len(one) and len(two):
@@ -86,10 +87,6 @@ def _known(kills: pd.DataFrame) -> pd.DataFrame:
     if not len(kills):
         return kills
     return kills[kills["recovery_s"].notna() | kills["at_least_s"].notna()]
-
-
-def _bare(kill: object) -> str:
-    return str(kill).removeprefix("a ")
 
 
 def _lost(kills: pd.DataFrame) -> str:

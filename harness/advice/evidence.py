@@ -66,7 +66,7 @@ def evidence(results: Library) -> pd.DataFrame:
     frames = [
         _of_experiment(results, experiment, failure)
         for experiment, failure in _EXPERIMENTS.items()
-        if experiment in set(results.runs["experiment"])
+        if any(each.record.experiment == experiment for each in results.found)
     ]
     frames = [frame for frame in frames if len(frame)]
     if not frames:

@@ -26,6 +26,8 @@ from harness.results.store import StoredRecord
 
 COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "over", "detection_s")
 _SYSTEM_OF = {system.engine: key for key, system in SYSTEMS.items() if system.engine}
+REAL_TIME = "spark-real-time"
+"""The system that is a mode of an engine."""
 _CHECKPOINTED = frozenset({"checkpoint", "changelog"})
 """Names of schemes without replicas, of any engine."""
 
@@ -39,11 +41,17 @@ class Kills:
     """Reason to number of kills."""
 
 
-def kills_of(found: Library | Iterable[StoredRecord]) -> Kills:
-    """Return every kill of valid runs on real servers."""
+def kills_of(found: Library | Iterable[StoredRecord], system: str | None = None) -> Kills:
+    """Return every kill of valid runs on real servers.
+
+    ``system``: only under its engine. The series of other runs are not read then."""
     left_out: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
+    engine = "structured" if system == REAL_TIME else SYSTEMS[system].engine if system else ""
     for run in found.found if isinstance(found, Library) else found:
+        # Of passes with several engines a record names none.
+        if engine and run.record.setting.get("engine", run.record.engine) not in ("", engine):
+            continue
         for kill, seen in _each_alone(run):
             row = _row(run, kill, seen)
             if isinstance(row, str):
@@ -68,7 +76,7 @@ def _row(run: StoredRecord, kill: Kill, seen: Seen | str) -> dict[str, Any] | st
         return "not a kill of a valid run"
     system = _SYSTEM_OF.get(kill.engine or "")
     if kill.mode == "real-time":
-        system = "spark-real-time"
+        system = REAL_TIME
     plain = kill.scheme in _CHECKPOINTED and kill.settings != TUNED and kill.interval_s is not None
     if system is None or not plain:
         return "not under checkpoints alone, with the system's own settings"

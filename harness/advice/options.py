@@ -14,7 +14,7 @@ import numpy as np
 from harness.advice.evidence import FailureKind, Fit, SchemeName
 from harness.advice.job import Job
 from harness.advice.sums import Known
-from harness.intervals.recovery import DETECT, Recovery
+from harness.intervals.recovery import DETECT, Recovery, Span
 from harness.intervals.systems import system_named
 from harness.intervals.utilization import CheckpointedSystem
 from harness.text import format_duration
@@ -33,24 +33,15 @@ SIMULATED = (SchemeName.REPLAY, SchemeName.ACTIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """A mean number of seconds, and the best and the worst."""
-
-    expected_s: float
-    low_s: float
-    high_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One scheme for the job."""
 
     scheme: SchemeName
     utilization: float | None
     """Share of the time left for useful work; None where the model says nothing."""
-    recovery: Range | None
+    recovery: Span | None
     """After one node's failure, from the failure on; None where it is not known."""
-    recovery_all: Range | None
+    recovery_all: Span | None
     """After the failure of every node at once."""
     parts: Recovery | None = None
     """The sum behind ``recovery``; None for a formula of simulated runs."""
@@ -61,7 +52,7 @@ class Option:
     extra_tasks: float = 0.0
     """Replicas, as a share of the tasks."""
     interval_s: float | None = None
-    latency: Range | None = None
+    latency: Span | None = None
     """Latency of a result, where it waits for the interval."""
     stuck: str = ""
     """Reason why the job cannot go on like that for long; empty if it can."""
@@ -87,30 +78,28 @@ class Option:
 Fits = Mapping[tuple[SchemeName, FailureKind], Fit | None]
 
 
-def _again_s(job: Job, since_s: float) -> float:
-    """Return the time to process the input of ``since_s`` seconds again."""
-    return job.rate_per_s * since_s / job.most_per_s
-
-
 def replay(job: Job, facts: Known, fits: Fits) -> Option:
     """Return source replay, from simulated runs."""
-    ranges: dict[FailureKind, Range | None] = dict.fromkeys(FailureKind)
     notes = ["no checkpoint at all: the input of all windows must be in the log"]
     if job.window_s is None:
         notes.append("give the window (--window) to know its recovery")
-    else:
-        for failure in FailureKind:
-            found = fits[SchemeName.REPLAY, failure]
-            again_s = _again_s(job, job.window_s)
-            ranges[failure] = _simulated(job, facts, found, again_s, restarts=True)
-    expected = ranges[FailureKind.NODE]
-    utilization = None
-    if expected is not None:
-        utilization = max(1.0 - job.failure_rate_per_s * expected.expected_s, 0.0)
+    one, every = (
+        None
+        if job.window_s is None
+        else _simulated(
+            job,
+            facts,
+            fits[SchemeName.REPLAY, failure],
+            job.rate_per_s * job.window_s / job.most_per_s,  # to process a window's input again
+            restarts=True,
+        )
+        for failure in (FailureKind.NODE, FailureKind.ALL)
+    )
+    utilization = max(1.0 - job.failure_rate_per_s * one.mean_s, 0.0) if one else None
     return Option(
         scheme=SchemeName.REPLAY,
-        recovery=ranges[FailureKind.NODE],
-        recovery_all=ranges[FailureKind.ALL],
+        recovery=one,
+        recovery_all=every,
         utilization=utilization,
         unknown="needs --window" if job.window_s is None else "no runs",
         offered=system_named(job.system).replicas,
@@ -120,7 +109,7 @@ def replay(job: Job, facts: Known, fits: Fits) -> Option:
 
 def _simulated(
     job: Job, facts: Known, found: Fit | None, process_s: float, *, restarts: bool
-) -> Range | None:
+) -> Span | None:
     """Return detection, and restart if there is one, and a simulated recovery with its error."""
     if found is None:
         return None
@@ -130,10 +119,10 @@ def _simulated(
         for part in facts.restart:
             until += part.span
     took = found.predict(process_s, 0.0)
-    return Range(
-        expected_s=until.mean_s + took,
-        low_s=until.best_s + took / found.off_by,
-        high_s=until.worst_s + took * found.off_by,
+    return Span(
+        mean_s=until.mean_s + took,
+        best_s=until.best_s + took / found.off_by,
+        worst_s=until.worst_s + took * found.off_by,
     )
 
 
@@ -141,7 +130,6 @@ def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: f
     """Return checkpoints at an interval, by the sum."""
     parts = facts.recovery(job, interval_s)
     total = parts.total
-    found = Range(expected_s=total.mean_s, low_s=total.best_s, high_s=total.worst_s)
     possible = interval_s >= job.checkpoint_s
     utilization = float(system.utilization(interval_s)) if possible else None
     notes = ["a shorter interval recovers faster and leaves less time for work"]
@@ -152,9 +140,9 @@ def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: f
         )
     return Option(
         scheme=SchemeName.CHECKPOINT,
-        recovery=found,
+        recovery=total,
         # The whole pipeline goes back to a checkpoint, or each task does, at the same time.
-        recovery_all=found,
+        recovery_all=total,
         parts=parts,
         utilization=utilization,
         interval_s=interval_s,
@@ -180,7 +168,7 @@ def _stuck(job: Job, facts: Known, recovery_s: float, utilization: float | None)
     return ""
 
 
-def _latency(job: Job, facts: Known, interval_s: float) -> Range | None:
+def _latency(job: Job, facts: Known, interval_s: float) -> Span | None:
     """Return the time from a record to its result, if that waits for the interval.
 
     The record comes at any time of the interval alike. In batches its result comes at the end of
@@ -188,7 +176,7 @@ def _latency(job: Job, facts: Known, interval_s: float) -> Range | None:
     if not job.waits:
         return None
     least_s = job.checkpoint_s + interval_s * _batch(job, facts)
-    return Range(expected_s=least_s + interval_s / 2.0, low_s=least_s, high_s=least_s + interval_s)
+    return Span(mean_s=least_s + interval_s / 2.0, best_s=least_s, worst_s=least_s + interval_s)
 
 
 def _batch(job: Job, facts: Known) -> float:
@@ -240,22 +228,22 @@ def shortened(
 
     None if the usual one is short enough, or if the job could not go on with one so short.
     Recovery grows with the interval on a straight line, so two points give the interval."""
-    if target_s is None or usual.recovery is None or usual.recovery.high_s <= target_s:
+    if target_s is None or usual.recovery is None or usual.recovery.worst_s <= target_s:
         return None
     assert usual.interval_s is not None
     least_s = shortest_s(job, facts)
     least = checkpoint(job, facts, system, least_s).recovery
     assert least is not None
-    if least.high_s >= min(target_s, usual.recovery.high_s):
+    if least.worst_s >= min(target_s, usual.recovery.worst_s):
         return None
-    share = (target_s - least.high_s) / (usual.recovery.high_s - least.high_s)
+    share = (target_s - least.worst_s) / (usual.recovery.worst_s - least.worst_s)
     interval_s = float(least_s + _INSIDE * share * (usual.interval_s - least_s))
     note = f"the longest interval with which recovery ends within {format_duration(target_s)}"
     found = checkpoint(job, facts, system, interval_s)
     return None if found.stuck else replace(found, shortened=True, notes=[f"{note} at worst"])
 
 
-def _takeover(job: Job, facts: Known, fits: Fits) -> Range | None:
+def _takeover(job: Job, facts: Known, fits: Fits) -> Span | None:
     return _simulated(job, facts, fits[SchemeName.ACTIVE, FailureKind.NODE], 0.0, restarts=False)
 
 
@@ -273,7 +261,7 @@ def ppa(
     return replace(
         complete,
         scheme=SchemeName.PPA,
-        first_output_s=takeover.expected_s if takeover and fidelity > 0 else None,
+        first_output_s=takeover.mean_s if takeover and fidelity > 0 else None,
         output_fidelity=fidelity,
         extra_tasks=share,
         offered=system_named(job.system).replicas,
@@ -289,7 +277,7 @@ def active(job: Job, facts: Known, fits: Fits, checkpoint: Option) -> Option:
         recovery=takeover,
         recovery_all=takeover if job.racks > 1 else None,
         unknown="replicas fail, too" if takeover else "no runs",
-        first_output_s=takeover.expected_s if takeover else None,
+        first_output_s=takeover.mean_s if takeover else None,
         output_fidelity=1.0,
         extra_tasks=1.0,
         utilization=checkpoint.utilization,
@@ -310,6 +298,6 @@ def choice(options: Sequence[Option], target_s: float | None) -> Option | None:
         and option.offered
         and not option.stuck
         and option.recovery
-        and option.recovery.high_s <= target_s
+        and option.recovery.worst_s <= target_s
     ]
     return max(in_time, key=lambda option: option.work_per_task, default=None)

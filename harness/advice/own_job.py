@@ -264,21 +264,14 @@ def _job(
 
 def _line(option: Option) -> str:
     every = f" every {format_duration(option.interval_s)}" if option.interval_s else ""
-    if option.recovery is None:
-        recovery = option.unknown
-    else:
-        found = option.recovery
-        recovery = (
-            f"{format_duration(found.expected_s)} ({format_duration(found.low_s)} to "
-            f"{format_duration(found.high_s)})"
-        )
+    recovery = option.unknown if option.recovery is None else option.recovery.describe()
     work = f"{option.utilization:.2%}" if option.utilization is not None else "unknown"
     own = "" if option.offered else " (Spark has none: as it would be)"
     if option.scheme is SchemeName.ACTIVE:
         own = " (a second query on other workers)"
     if option.stuck:
         return f"{option.label}{own}{every}: {option.stuck}"
-    late = f", results within {format_duration(option.latency.high_s)}" if option.latency else ""
+    late = f", results within {format_duration(option.latency.worst_s)}" if option.latency else ""
     return (
         f"{option.label}{own}{every}{late}: {work} of the time for work, "
         f"{option.extra_tasks:.0%} more tasks, recovery of a node {recovery}"

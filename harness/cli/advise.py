@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, ASSUMED_SYSTEM
-from harness.cli.options import DURATION, DURATION_OR_0, SHARE, SIZE
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import DURATION, DURATION_OR_0, PATH, SHARE, SIZE, results_option
+from harness.cli.output import emit_json, json_option, show
 from harness.errors import UsageError
 from harness.intervals.systems import SYSTEMS, Failure
 from harness.text import did_you_mean, read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from harness.advice.job import Job
     from harness.intervals.observed import Observation
 
@@ -34,34 +33,78 @@ Examples:
   ./faultline advise --judge
 """
 
-_OPTION_OF = {
-    "nodes": ("--nodes", 1, ""),
-    "racks": ("--racks", 1, ""),
-    "depth": ("--depth", 1, ""),
-    "speed_per_s": ("--speed", 1, ""),
-    "storage_bytes_per_s": ("--storage", 1e6, "MB"),
-    "budget": ("--budget", 1, ""),
-}
-"""Name of an assumed value to the option that gives it, and its unit there."""
+_OF_JOB: Sequence[tuple[str, str, Any, str]] = (
+    ("--rate", "rate_per_s", float, "Tuples per second, in all."),
+    ("--state", "state_bytes", SIZE, "State of all tasks together."),
+    ("--mttf", "node_mttf_s", DURATION, "Mean time to failure of a node."),
+    (
+        "--system",
+        "system",
+        str,
+        f"{', '.join(SYSTEMS)}: its default settings decide detection, waits and transactions.",
+    ),
+    ("--interval", "interval_s", DURATION, "Time between two checkpoints that it has."),
+    (
+        "--latency",
+        "latency_s",
+        DURATION,
+        "The longest time from a record to its result that is wanted, where results wait for the "
+        "interval: micro-batches, transactions.",
+    ),
+    ("--capacity", "capacity_per_s", float, "Tuples/s that the job can do at most."),
+    ("--nodes", "nodes", int, "Nodes of the job."),
+    ("--racks", "racks", int, "Racks that hold them."),
+    ("--rack-mttf", "rack_mttf_s", DURATION, "Mean time to failure of a whole rack."),
+    ("--depth", "depth", int, "Operators in a row."),
+    ("--window", "window_s", DURATION, "Length of the window that the state covers."),
+    ("--speed", "speed_per_s", float, "Tuples/s that a task can do."),
+    (
+        "--storage",
+        "storage_bytes_per_s",
+        SIZE,
+        "State that a node can store, or read, in a second.",
+    ),
+    ("--checkpoint-cost", "checkpoint_cost_s", DURATION, "Time that a checkpoint takes from work."),
+    (
+        "--detection",
+        "detection_s",
+        DURATION_OR_0,
+        "Time until a failure is noticed, for the default's.",
+    ),
+    ("--restart", "restart_s", DURATION_OR_0, "Time from then until a new task runs, likewise."),
+    ("--restore", "restore_s", DURATION_OR_0, "Time to get a node's state back."),
+    (
+        "--transaction",
+        "transaction_s",
+        DURATION_OR_0,
+        "Time from a failure until its transactions are settled, likewise.",
+    ),
+    ("--budget", "budget", SHARE, "Share of the tasks that may be replicated: 0.5 or 50%."),
+)
+"""The options about the job: option, field of `Job`, type, and words."""
 _ASSUMED = {
-    option: f"{ASSUMED[name] / size:g}{unit}" for name, (option, size, unit) in _OPTION_OF.items()
+    "system": ASSUMED_SYSTEM,
+    "latency_s": f"{ASSUMED_LATENCY_S:g}s",
+    "capacity_per_s": "--nodes times --speed",
+    "checkpoint_cost_s": "a node's state over --storage; for Spark and Kafka Streams, which write "
+    "changes alone, 500 and 100 ms",
+    "restore_s": "its share of --state over --storage",
+    **{name: f"{value:g}" for name, value in ASSUMED.items()},
+    "storage_bytes_per_s": f"{ASSUMED['storage_bytes_per_s'] / 1e6:g}MB",
 }
+"""Name of a value to what is assumed for it."""
+_OPTION_OF = {name: option for option, name, _, _ in _OF_JOB}
 
 
-def _help(option: str, words: str) -> str:
-    return f"{words}  [assumed: {_ASSUMED[option]}]"
+def _job_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option, name, kind, words in reversed(_OF_JOB):
+        assumed = f"  [assumed: {_ASSUMED[name]}]" if name in _ASSUMED else ""
+        command = click.option(option, name, type=kind, help=words + assumed)(command)
+    return command
 
 
 @click.command("advise", epilog=_EPILOG)
-@click.option("--rate", "rate_per_s", type=float, help="Tuples per second, in all.")
-@click.option("--state", "state_bytes", type=SIZE, help="State of all tasks together.")
-@click.option("--mttf", "node_mttf_s", type=DURATION, help="Mean time to failure of a node.")
-@click.option(
-    "--system",
-    metavar="NAME",
-    help=f"{', '.join(SYSTEMS)}: its default settings decide detection, waits and transactions.  "
-    f"[assumed: {ASSUMED_SYSTEM}]",
-)
+@_job_options
 @click.option(
     "--failure",
     type=click.Choice([each.value for each in Failure]),
@@ -71,80 +114,10 @@ def _help(option: str, words: str) -> str:
 )
 @click.option("--exactly-once", is_flag=True, help="The job writes its output in transactions.")
 @click.option(
-    "--interval", "interval_s", type=DURATION, help="Time between two checkpoints that it has."
-)
-@click.option(
-    "--latency",
-    "latency_s",
-    type=DURATION,
-    help="The longest time from a record to its result that is wanted, where results wait for the "
-    f"interval: micro-batches, transactions.  [assumed: {ASSUMED_LATENCY_S:g}s]",
-)
-@click.option(
-    "--capacity",
-    "capacity_per_s",
-    type=float,
-    help="Tuples/s that the job can do at most.  [assumed: --nodes times --speed]",
-)
-@click.option(
     "--observed",
     metavar="INTERVAL:RECOVERY",
     multiple=True,
     help="A recovery of your own, as in 60s:217s, or a CSV file of (time, lag) of one; repeatable.",
-)
-@click.option("--nodes", type=int, help=_help("--nodes", "Nodes of the job."))
-@click.option("--racks", type=int, help=_help("--racks", "Racks that hold them."))
-@click.option(
-    "--rack-mttf", "rack_mttf_s", type=DURATION, help="Mean time to failure of a whole rack."
-)
-@click.option("--depth", type=int, help=_help("--depth", "Operators in a row."))
-@click.option(
-    "--window", "window_s", type=DURATION, help="Length of the window that the state covers."
-)
-@click.option(
-    "--speed", "speed_per_s", type=float, help=_help("--speed", "Tuples/s that a task can do.")
-)
-@click.option(
-    "--storage",
-    "storage_bytes_per_s",
-    type=SIZE,
-    help=_help("--storage", "State that a node can store, or read, in a second."),
-)
-@click.option(
-    "--checkpoint-cost",
-    "checkpoint_cost_s",
-    type=DURATION,
-    help="Time that a checkpoint takes from work.  [assumed: a node's state over --storage; for "
-    "Spark and Kafka Streams, which write changes alone, 500 and 100 ms]",
-)
-@click.option(
-    "--detection",
-    "detection_s",
-    type=DURATION_OR_0,
-    help="Time until a failure is noticed, for the default's.",
-)
-@click.option(
-    "--restart",
-    "restart_s",
-    type=DURATION_OR_0,
-    help="Time from then until a new task runs, likewise.",
-)
-@click.option(
-    "--restore",
-    "restore_s",
-    type=DURATION_OR_0,
-    help="Time to get a node's state back.  [assumed: its share of --state over --storage]",
-)
-@click.option(
-    "--transaction",
-    "transaction_s",
-    type=DURATION_OR_0,
-    help="Time from a failure until its transactions are settled, likewise.",
-)
-@click.option(
-    "--budget",
-    type=SHARE,
-    help=_help("--budget", "Share of the tasks that may be replicated: 0.5 or 50%."),
 )
 @click.option(
     "--within",
@@ -153,22 +126,12 @@ def _help(option: str, words: str) -> str:
     help="The longest recovery that is allowed: then a scheme, and its interval, are chosen. "
     "Without --capacity the capacity that it needs is the answer.",
 )
-@click.option(
-    "--topology",
-    type=click.Path(path_type=Path),
-    help="The job's topology, as a file for ./faultline plan.",
-)
-@click.option(
-    "--from",
-    "roots",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Results to learn from; repeatable.  [default: those that ship with the repository]",
-)
+@click.option("--topology", type=PATH, help="The job's topology, as a file for ./faultline plan.")
+@results_option
 @click.option(
     "--job",
     "job_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="A job as ./faultline try or ./faultline job wrote it; other options go before its lines.",
 )
@@ -209,8 +172,8 @@ def command(
         return
     if job_file is not None:
         given |= _of_file(click.get_current_context(), job_file)
-    needed = {"rate_per_s": "--rate", "state_bytes": "--state", "node_mttf_s": "--mttf"}
-    missing = [option for name, option in needed.items() if given[name] is None]
+    needed = ("rate_per_s", "state_bytes", "node_mttf_s")
+    missing = [_OPTION_OF[name] for name in needed if given[name] is None]
     if missing:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
@@ -218,7 +181,7 @@ def command(
         )
     from harness.advice.advise import advise
     from harness.cli.advise_text import words
-    from harness.topology.text import from_yaml_text
+    from harness.cli.plan import read_topology
 
     target_s, topology, observed = (given.pop(key) for key in ("target_s", "topology", "observed"))
     job, assumed = _job(given, unable=target_s is not None)
@@ -227,13 +190,10 @@ def command(
         load(*roots, warn=to_stderr),
         target_s=target_s,
         assumed=assumed,
-        topology=from_yaml_text(_read(topology), name=str(topology)) if topology else None,
+        topology=read_topology(topology, "--topology: ") if topology else None,
         observed=_observed(observed, job, restart_s=given["restart_s"]),
     )
-    if as_json:
-        emit_json(found.document())
-    else:
-        click.echo("\n".join(words(found)))
+    show(found.document(), words(found), as_json=as_json)
 
 
 def _of_file(context: click.Context, path: Path) -> dict[str, Any]:
@@ -264,12 +224,6 @@ def _of_file(context: click.Context, path: Path) -> dict[str, Any]:
                 f"--job: {path}: {key}: {error.message}", remedy="write it as for --" + key
             ) from error
     return found
-
-
-def _read(path: Path) -> str:
-    return read_given(
-        path, "--topology: ", "name a topology in YAML; ./faultline plan --help shows one"
-    )
 
 
 def _observed(texts: Sequence[str], job: Job, *, restart_s: float | None) -> Sequence[Observation]:
@@ -310,12 +264,8 @@ def _job(given: dict[str, Any], *, unable: bool) -> tuple[Job, list[str]]:
     slow = values["rate_per_s"] >= nodes * ASSUMED["speed_per_s"]
     if unable and slow and not {"capacity_per_s", "speed_per_s"} & set(values):
         values |= {"capacity_per_s": 2.0 * values["rate_per_s"], "twice_the_rate": True}
-    needless = {"speed_per_s"} if "capacity_per_s" in values else set()
-    missing = [_OPTION_OF[name][0] for name in ASSUMED if name not in {*values, *needless}]
-    assumed = [f"{option} {_ASSUMED[option]}" for option in missing]
-    if "system" not in values:
-        assumed.insert(0, f"--system {ASSUMED_SYSTEM}")
     job = Job(**{**values, "failure": Failure(values["failure"])})
-    if job.waits and "latency_s" not in values:
-        assumed.append(f"--latency {ASSUMED_LATENCY_S:g}s")
+    known = {*values, *(["speed_per_s"] if "capacity_per_s" in values else [])}
+    names = ["system", *ASSUMED, *(["latency_s"] if job.waits else [])]
+    assumed = [f"{_OPTION_OF[name]} {_ASSUMED[name]}" for name in names if name not in known]
     return job, assumed

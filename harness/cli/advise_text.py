@@ -105,16 +105,16 @@ def _answer(found: Advice) -> Iterator[str]:
     if best.latency is not None and found.for_latency:
         at_best = found.at_best.latency
         assert at_best is not None
-        if best.latency.high_s <= job.latency_s * (1 + 1e-9):
+        if best.latency.worst_s <= job.latency_s * (1 + 1e-9):
             text += f", the longest with which {latency}: {job.waits}"
         else:
             text += (
                 f", twice the shortest that keeps up. With none {latency}: {job.waits}; here it "
-                f"takes up to {format_duration(best.latency.high_s)}"
+                f"takes up to {format_duration(best.latency.worst_s)}"
             )
         text += (
             f". T* = {most_s} leaves most time for work, but it takes up to "
-            f"{format_duration(at_best.high_s)} then"
+            f"{format_duration(at_best.worst_s)} then"
         )
     elif best.latency is not None:
         text += f"; {latency}"
@@ -136,10 +136,10 @@ def _frontier(found: Advice) -> Iterator[str]:
         late = option.latency
         yield form.format(
             format_duration(option.interval_s or 0.0),
-            *([format_duration(late.expected_s), format_duration(late.high_s)] if late else []),
+            *([format_duration(late.mean_s), format_duration(late.worst_s)] if late else []),
             _work(option),
-            format_duration(option.recovery.expected_s),
-            format_duration(option.recovery.high_s),
+            format_duration(option.recovery.mean_s),
+            format_duration(option.recovery.worst_s),
             ", ".join(_marks(found, option)),
         ).rstrip()
     for option in found.frontier:
@@ -202,8 +202,8 @@ def _changed(now: Option, found: Advice) -> Iterator[str]:
     assert now.recovery is not None
     assert best.recovery is not None
     assert best.interval_s is not None
-    mean_s = best.recovery.expected_s - now.recovery.expected_s
-    worst_s = best.recovery.high_s - now.recovery.high_s
+    mean_s = best.recovery.mean_s - now.recovery.mean_s
+    worst_s = best.recovery.worst_s - now.recovery.worst_s
     less = "shorter" if mean_s < 0 else "longer"
     text = (
         f"with {format_duration(best.interval_s)} a recovery would be "
@@ -212,8 +212,8 @@ def _changed(now: Option, found: Advice) -> Iterator[str]:
     )
     if now.latency is not None and best.latency is not None:
         text += (
-            f", a result would take up to {format_duration(best.latency.high_s)} instead of "
-            f"{format_duration(now.latency.high_s)}"
+            f", a result would take up to {format_duration(best.latency.worst_s)} instead of "
+            f"{format_duration(now.latency.worst_s)}"
         )
     if now.utilization is None or best.utilization is None:
         yield from _filled(text)
@@ -263,9 +263,9 @@ def _schemes(found: Advice) -> Iterator[str]:
             format_duration(option.interval_s) if option.interval_s else "–",
             _work(option),
             f"{option.extra_tasks:.0%}",
-            format_duration(one.expected_s) if one else "–",
-            format_duration(one.high_s) if one else "–",
-            format_duration(every.expected_s) if every else "–",
+            format_duration(one.mean_s) if one else "–",
+            format_duration(one.worst_s) if one else "–",
+            format_duration(every.mean_s) if every else "–",
         )
     if not all(option.offered for option in shown):
         yield f"* {found.system.title} has none: as it would be"

@@ -288,7 +288,8 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
         text = text.partition("\n")[2]
     rows = list(csv.DictReader(StringIO(text)))
     found = [column.strip() for column in (rows[0] if rows else {}) if column]
-    if _exported(text, found):
+    # JSON, or a CSV whose first column is Grafana's ``Time``.
+    if text.lstrip().startswith("{") or found[:1] == ["Time"] or found == _LONG:
         series = read_series(text, name=name)
         whole = added([each for each in series if "lag" in each.name.lower()] or series)
         return whole.at_s, whole.values
@@ -317,8 +318,3 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
     if not (np.diff(at_s) > 0).all():
         raise UsageError(f"{name}: its times do not grow", remedy="sort its rows by time")
     return at_s, lag
-
-
-def _exported(text: str, columns: Sequence[str]) -> bool:
-    """Return True for an export: JSON, or a CSV whose first column is Grafana's ``Time``."""
-    return text.lstrip().startswith("{") or columns[:1] == ["Time"] or columns == _LONG

@@ -104,7 +104,9 @@ class CheckpointedSystem:
         """Return ``interval_s`` as an array; `UsageError` where it cannot hold a checkpoint."""
         interval = np.asarray(interval_s, dtype=float)
         _check("interval_s", interval, np.greater, 0.0, "above zero")
-        cost = np.broadcast_to(self.cost_s, np.broadcast_shapes(interval.shape, _shape(self)))
+        cost = np.broadcast_to(
+            self.cost_s, np.broadcast_shapes(interval.shape, np.shape(self.cost_s))
+        )
         short = np.broadcast_to(interval, cost.shape) < cost
         if short.any():
             given, least = np.broadcast_to(interval, cost.shape)[short][0], cost[short][0]
@@ -143,10 +145,6 @@ def _log_exprel(x: Numbers) -> Array:
     large = np.maximum(values, 30.0)
     far = large - np.log(large) + np.log1p(-np.exp(-large))
     return np.asarray(np.where(values > 30.0, far, np.log(exprel(np.minimum(values, 30.0)))))
-
-
-def _shape(system: CheckpointedSystem) -> tuple[int, ...]:
-    return np.shape(system.cost_s)
 
 
 def _check(name: str, value: Numbers, relation: np.ufunc, bound: float, rule: str) -> None:

@@ -214,10 +214,10 @@ def advice(
             if option.recovery is None:
                 axes.annotate(option.unknown, (1, place), color=look.color, va="center")
                 continue
-            middle = option.recovery.expected_s
+            middle = option.recovery.mean_s
             axes.errorbar(
                 [middle], [place],
-                xerr=[[middle - option.recovery.low_s], [option.recovery.high_s - middle]],
+                xerr=[[middle - option.recovery.best_s], [option.recovery.worst_s - middle]],
                 color=look.color, marker=look.marker, capsize=3,
             )  # fmt: skip
             every = f", every {format_duration(option.interval_s)}" if option.interval_s else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,12 @@ def shipped() -> Library:
     return load()
 
 
-def once(read: Callable[[Library], Any]) -> Callable[[Library], Any]:
+def once(read: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reader of records that reads the shipped ones at its first call only."""
-    of_shipped = cache(lambda: read(shipped()))
-    return lambda results: of_shipped() if results is shipped() else read(results)
+    of_shipped = cache(lambda *more: read(shipped(), *more))
+    return lambda results, *more: (of_shipped if results is shipped() else partial(read, results))(
+        *more
+    )
 
 
 READERS = {name: once(getattr(advise, name)) for name in ("kills_of", "evidence")}

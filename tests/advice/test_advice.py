@@ -125,8 +125,8 @@ def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(shippe
     usual, sooner = (each for each in found.options if each.scheme is SchemeName.CHECKPOINT)
     assert usual.recovery is not None
     assert sooner.recovery is not None
-    assert usual.recovery.high_s > target_s
-    assert sooner.recovery.high_s == pytest.approx(target_s)
+    assert usual.recovery.worst_s > target_s
+    assert sooner.recovery.worst_s == pytest.approx(target_s)
     assert usual.interval_s is not None
     assert sooner.interval_s is not None
     assert JOB.transfer_s < sooner.interval_s < usual.interval_s
@@ -152,7 +152,7 @@ def test_where_results_wait_for_the_interval_the_wanted_latency_bounds_it(
     if waits and latency_s < 1e5:
         assert best.latency is not None
         within = latency_s if (system, latency_s) != ("spark-real-time", 2.0) else 2 * 5.0 + 0.5
-        assert best.latency.high_s == pytest.approx(within), "5 s is its shortest interval"
+        assert best.latency.worst_s == pytest.approx(within), "5 s is its shortest interval"
     elif system != "spark-real-time":
         assert best.interval_s == pytest.approx(
             float(CheckpointedSystem(cost_s=0.5, failure_rate_per_s=job.failure_rate_per_s)
@@ -163,7 +163,7 @@ def test_where_results_wait_for_the_interval_the_wanted_latency_bounds_it(
 def test_the_frontier_gives_more_work_and_later_recoveries_up_to_the_best_interval() -> None:
     found = advise(replace(JOB, system="spark", interval_s=45.0), NOTHING_RUN)
     rows = [
-        (row.interval_s, row.utilization, row.latency.high_s, row.recovery.expected_s)
+        (row.interval_s, row.utilization, row.latency.worst_s, row.recovery.mean_s)
         for row in found.frontier
         if row.interval_s and row.utilization and row.latency and row.recovery
     ]
@@ -180,7 +180,7 @@ def test_a_checkpoint_that_leaves_too_little_work_is_not_chosen() -> None:
     assert worst_s is not None
     assert worst_s.recovery is not None
     assert worst_s.stuck.startswith("never keeps up: its input needs 10.0% of the time, and 2")
-    assert advise(job, NOTHING_RUN, target_s=worst_s.recovery.high_s).chosen is None
+    assert advise(job, NOTHING_RUN, target_s=worst_s.recovery.worst_s).chosen is None
 
 
 def test_a_job_that_fails_before_it_has_recovered_never_makes_progress() -> None:
@@ -219,7 +219,7 @@ def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> No
     now = advise(parts, shipped, observed=made).now
     assert now is not None
     assert now.recovery is not None
-    assert now.recovery.expected_s == pytest.approx(made[1].recovery_s)
+    assert now.recovery.mean_s == pytest.approx(made[1].recovery_s)
     assert now.parts is not None
     assert now.parts.part(RESTART).mean_s == pytest.approx(30.0 - 1.0 - JOB.transfer_s)
 

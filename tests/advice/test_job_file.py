@@ -44,7 +44,7 @@ def test_what_try_measured_is_what_advise_reads(tmp_path: Path) -> None:
     assert document["observed"]["observations"] == 2
     # The kills of `test_costs`: 6 s of a worker and 11 s of a rack.
     assert "observed: [1s:6s, 1s:11s]" in path.read_text()
-    assert document["now"]["recovery"]["high_s"] >= 11.0
+    assert document["now"]["recovery"]["worst_s"] >= 11.0
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
