@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any
 
-from harness.claims import Basis, Verdict, Word
+from harness.claims import Basis, Word
 from harness.claims.cells import Cells
 from harness.claims.samples import FEWEST, Sample
 from harness.measurement import Origin
@@ -201,7 +201,8 @@ def answers(judged: Sequence[Assessment], questions: Sequence[Question]) -> list
 
 
 def _answer(question: Question, items: Items) -> Answer | None:
-    claims = _claims(question, items)
+    by_name = {f"{name}/{claim.id}": claim for name, item in items.items() for claim in item.claims}
+    claims = [by_name[name] for name in question.claims if name in by_name]
     if any(claim.word is Word.DOES_NOT_HOLD for claim in claims):
         return None
     numbers: dict[str, Number] = {}
@@ -221,6 +222,7 @@ def _answer(question: Question, items: Items) -> Answer | None:
     sentences = [_filled(each, slots) for each in question.sentences]
     if sentences[0] is None or not bars:
         return None
+    undecided = [f"{claim.word}: “{claim.text}”" for claim in claims if claim.held is None]
     limits = [text for each in question.limits if (text := _filled(each, slots)) is not None]
     used = [each for each in dict.fromkeys(n.figure for n in numbers.values()) if each]
     return Answer(
@@ -228,7 +230,7 @@ def _answer(question: Question, items: Items) -> Answer | None:
         sentences=[each for each in sentences if each is not None],
         bars=bars,
         grounds=[_ground(items[name], numbers.values()) for name in used],
-        against=[*_doubts(used, items, numbers.values()), *_endless(bars), *_open(claims), *limits],
+        against=[*_doubts(used, items, numbers.values()), *_endless(bars), *undecided, *limits],
         details=question.details([*items.values()]),
     )
 
@@ -241,11 +243,6 @@ def _filled(sentence: str, slots: Mapping[str, str]) -> str | None:
 
 def _listed(texts: Sequence[str]) -> str:
     return "; ".join([*texts[:-1], f"and {texts[-1]}"] if len(texts) > 1 else texts)
-
-
-def _claims(question: Question, items: Items) -> list[Verdict]:
-    by_name = {f"{name}/{claim.id}": claim for name, item in items.items() for claim in item.claims}
-    return [by_name[name] for name in question.claims if name in by_name]
 
 
 def _ground(item: Assessment, numbers: Collection[Number]) -> Ground:
@@ -298,33 +295,22 @@ def _endless(bars: Sequence[Number]) -> list[str]:
     ]
 
 
-def _open(claims: Sequence[Verdict]) -> list[str]:
-    return [f"{claim.word}: “{claim.text}”" for claim in claims if claim.held is None]
-
-
 def lines(found: Sequence[Answer]) -> list[str]:
     """Return the answers as lines of text for a terminal."""
-    return [
-        line
-        for number, each in enumerate(found, 1)
-        for line in (
+    shown = []
+    for number, each in enumerate(found, 1):
+        known = [f"{ground.words} ({ground.title})" for ground in each.grounds]
+        shown += [
             f"{number}. {each.question.words}",
             *(f"   {sentence}" for sentence in each.sentences),
-            f"   rests on: {_rests_on(each)}",
-            *([f"   against it: {_first(each.against)}"] if each.against else []),
-            f"   check it: {each.question.run}",
-        )
-    ]
-
-
-def _rests_on(answer: Answer) -> str:
-    known = [f"{each.words} ({each.title})" for each in answer.grounds]
-    return "; ".join(known) or "the verdicts of all figures"
-
-
-def _first(against: Sequence[str]) -> str:
-    more = f" (and {len(against) - 1} more in the report)" if len(against) > 1 else ""
-    return f"{against[0]}{more}"
+            f"   rests on: {'; '.join(known) or 'the verdicts of all figures'}",
+        ]
+        if each.against:
+            more = len(each.against) - 1
+            rest = f" (and {more} more in the report)" if more else ""
+            shown.append(f"   against it: {each.against[0]}{rest}")
+        shown.append(f"   check it: {each.question.run}")
+    return shown
 
 
 def in_readme(readme: str, found: Sequence[Answer], site: str) -> str:

@@ -36,12 +36,16 @@ def templates(*before: Path) -> jinja2.Environment:
 
 
 def overview(
-    judged: Sequence[Assessment], findings: Sequence[Answer], files: Files
+    judged: Sequence[Assessment],
+    findings: Sequence[Answer],
+    files: Files,
+    printed: Sequence[published.Row],
 ) -> dict[str, Any]:
     """Return the content of the first page, but for its list of figures.
 
-    The pictures of its findings go into ``files``. Machine and versions are those of the newest
-    record, of this process without any."""
+    ``printed`` are the numbers of papers beside those that were judged. The pictures of its
+    findings go into ``files``. Machine and versions are those of the newest record, of this
+    process without any."""
     claims = counted(judged)
     records = [record for item in judged for record in item.campaign.records]
     newest = max(records, key=lambda record: record.started_unix_s, default=None)
@@ -57,7 +61,7 @@ def overview(
             }
             for each in findings
         ],
-        "printed": published.sentence([row for item in judged for row in published.rows_of(item)]),
+        "printed": published.sentence(printed),
         "outages": outages(judged),
         **counts(judged),
         "broken": [c for c in claims if c.kind.value == "invariant" and c.held is False],

@@ -12,8 +12,8 @@ from harness.measure.metrics import METRICS
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
 from harness.pages.facets import of_record, union
-from harness.results.record import OK, VARIANTS, Record, point_key
-from harness.results.tables import read_series
+from harness.results.record import OK, Record, point_key
+from harness.results.tables import variants
 
 SHOWN: Mapping[str, str] = {
     "recovery_s": "recovery from outside [s]",
@@ -49,62 +49,42 @@ def rows(item: Assessment, machine: str, href: str) -> Iterator[dict[str, Any]]:
     for record in item.campaign.records:
         points[point_key(record.point, 0)].append(record)
     for records in points.values():
+        base = _row(item, href, records[0].point)
         valid = [record for record in records if record.status == OK]
-        base = {
-            "experiment": experiment.id,
-            "href": href,
-            "point": _words(records[0].point),
-        }
         if not valid:
             reason = next((r.reason for r in records if r.reason), "no reason was recorded")
-            yield {
-                **base,
-                "missing": f"{records[-1].status}: {reason.strip().splitlines()[-1]}",
-                "facets": of_record(records[0], experiment, machine),
-            }
-            continue
+            missing = f"{records[-1].status}: {reason.strip().splitlines()[-1]}"
+            facets = of_record(records[0], experiment, machine)
+            yield {**base, "missing": missing, "facets": facets}
         for variant, values in _passes(item, valid):
-            where = " · ".join(filter(None, [base["point"], variant]))
             yield {
                 **base,
-                "point": where,
+                "point": " · ".join(filter(None, [base["point"], variant])),
                 "missing": "",
                 "runs": len(values),
                 "cells": [_cell(name, values) for name in SHOWN],
                 "facets": of_record(valid[0], experiment, machine, variant),
             }
+    known = union(of_record(each, experiment, machine) for each in item.campaign.records[:1])
+    missing = "not measured: no run of this point is in the records"
     for point in experiment.grid[item.profile]:
         if point_key(point, 0) not in points:
-            yield {
-                "experiment": experiment.id,
-                "href": href,
-                "point": _words(point),
-                "missing": "not measured: no run of this point is in the records",
-                "facets": union(
-                    of_record(record, experiment, machine) for record in item.campaign.records[:1]
-                ),
-            }
+            yield {**_row(item, href, point), "missing": missing, "facets": known}
+
+
+def _row(item: Assessment, href: str, point: Mapping[str, Any]) -> dict[str, Any]:
+    words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in point.items())
+    return {"experiment": item.experiment.id, "href": href, "point": words or "–"}
 
 
 def _passes(item: Assessment, valid: list[Record]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
     """Yield the values of the runs of a point, for each pass of them if they had several."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in valid:
-        table = None
-        if VARIANTS in record.series:
-            table = read_series(item.campaign.directories[record.run], VARIANTS)
-        if table is None:
-            found[""].append(record.values)
-            continue
-        for row in table.to_dict("records"):
-            found[str(row.get("variant", ""))].append(
-                {str(name): value for name, value in row.items()}
-            )
+        several = variants(item.campaign.directories[record.run])
+        for variant, values in several or [("", record.values)]:
+            found[variant].append(values)
     yield from found.items()
-
-
-def _words(point: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in point.items()) or "–"
 
 
 def _cell(name: str, runs: list[Mapping[str, Any]]) -> str:

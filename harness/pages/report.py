@@ -116,7 +116,8 @@ class ReportWriter:
         """Return a short first page, and one with all figures of each paper, by file name.
 
         No page needs a network or a server."""
-        groups = groups_of([self._card(item) for item in judged])
+        cards = [self._card(item) for item in judged]
+        groups = groups_of(cards)
         environment = templates()
         shared = {
             "version": __version__,
@@ -133,7 +134,12 @@ class ReportWriter:
         }
         pages["index.html"] = environment.get_template("index.html.j2").render(
             **shared,
-            **overview(judged, answers(judged, QUESTIONS), Files(self._folder, inline=True)),
+            **overview(
+                judged,
+                answers(judged, QUESTIONS),
+                Files(self._folder, inline=True),
+                [row for card in cards for row in card["published"]],
+            ),
             killed=(),
             title="Faultline report",
             groups=groups,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.claims import Sample, Word
+from harness.claims import Word
 from harness.pages.assessment import Assessment, assess
 from harness.pages.walk import named
 from harness.results.record import Point, Profile
@@ -17,7 +17,7 @@ def verdicts(sides: Sequence[Sequence[StoredRecord]]) -> list[dict[str, Any]]:
 
     It has each side's verdict in a word, the sample behind it (value, both ends of its interval,
     number) where there is one, and its number of valid runs."""
-    found = [{_key(item): item for item in _judged(side)} for side in sides]
+    found = [{(one.experiment.id, one.profile): one for one in _judged(side)} for side in sides]
     return [
         row
         for key, item in found[0].items()
@@ -30,6 +30,7 @@ def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dic
     judged = [{} if side is None else {c.id: c for c in side.claims} for side in sides]
     for claim in first.claims:
         mine = [side.get(claim.id) for side in judged]
+        samples = [None if v is None else v.sample for v in mine]
         if any(mine[1:]):
             yield {
                 "experiment": first.experiment.id,
@@ -38,7 +39,7 @@ def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dic
                 "id": claim.id,
                 "claim": claim.text,
                 "verdicts": [(Word.NOT_MEASURED if v is None else v.word).value for v in mine],
-                "samples": [None if v is None else _numbers(v.sample) for v in mine],
+                "samples": [None if s is None else [s.value, s.low, s.high, s.n] for s in samples],
                 "valid": [0 if side is None else len(side.campaign.valid) for side in sides],
                 "expected": first.campaign.expected,
             }
@@ -47,14 +48,6 @@ def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dic
 def differ(row: Mapping[str, Any]) -> bool:
     """Return whether two sides decide a claim, a row of `verdicts`, and not alike."""
     return {Word.HOLDS.value, Word.DOES_NOT_HOLD.value} <= {*row["verdicts"]}
-
-
-def _numbers(sample: Sample | None) -> list[float | None] | None:
-    return None if sample is None else [sample.value, sample.low, sample.high, sample.n]
-
-
-def _key(item: Assessment) -> tuple[str, Profile]:
-    return item.experiment.id, item.profile
 
 
 def _judged(side: Sequence[StoredRecord]) -> Iterator[Assessment]:

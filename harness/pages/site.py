@@ -126,6 +126,8 @@ class _Shown:
     into: Path
     tell: Notify
     judged: list[Assessment] = field(default_factory=list)
+    printed: list[published.Row] = field(default_factory=list)
+    """The numbers of papers beside those of ``judged``."""
     cards: list[dict[str, Any]] = field(default_factory=list)
     points: list[dict[str, Any]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
@@ -159,14 +161,16 @@ class _Shown:
             self.tell(f"{experiment.id} ({profile.value}), {machine}")
             item = assess(experiment, profile, campaign)
             name = experiment.anchor
-            if backends:
+            further = bool(backends)
+            if further:
                 name += "--" + "-".join(campaign.backends)
-            else:
-                self.judged.append(item)
             if self.sets:
                 name = re.sub(r"[^\w.-]", "-", f"{name}--{machine}-{len(self.sets) + 1}")
             backends[tuple(campaign.backends)] = None
             self._add_figure(item, name, machine)
+            if not further:
+                self.judged.append(item)
+                self.printed += self.cards[-1]["published"]
 
     def _add_figure(self, item: Assessment, name: str, machine: str) -> None:
         """Add one figure with its points; ``name`` is that of its files, and its anchor."""
@@ -285,7 +289,9 @@ class _Pages:
             "home.html.j2",
             "index.html",
             "what breaking the cluster showed",
-            **overview(shown.judged, self._findings, Files(shown.into, inline=False)),
+            **overview(
+                shown.judged, self._findings, Files(shown.into, inline=False), shown.printed
+            ),
             killed={kill.found.record.experiment for kill in shown.kills},
             groups=self._groups,
             sets=shown.sets,
@@ -344,6 +350,7 @@ class _Pages:
         kills = self._shown.kills
         kill = kills[number]
         record, experiment, heading = kill.found.record, kill.experiment, _heading(kill)
+        reason = f": {record.reason}" if record.reason else ""
         return self._page(
             "kill.html.j2",
             f"kills/{kill.name}.html",
@@ -353,7 +360,7 @@ class _Pages:
             figure=self._shown.places.get((experiment.id, kill.found.machine_name)),
             experiment=experiment,
             facets=[(FACETS[each], values[0]) for each, values in kill.facets.items()],
-            status=_status(record),
+            status="" if record.status == OK else f"this run was {record.status}{reason}",
             svg=draw(kill),
             windows=len(kill.windows) > 0,
             twin=(kill.windows["pass"] == "twin").any(),
@@ -418,11 +425,6 @@ def _published(shown: _Shown) -> list[dict[str, Any]]:
         for each in shown.cards
         for row in each["published"]
     ]
-
-
-def _status(record: Record) -> str:
-    reason = f": {record.reason}" if record.reason else ""
-    return "" if record.status == OK else f"this run was {record.status}{reason}"
 
 
 _LACKING = "–"
