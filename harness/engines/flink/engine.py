@@ -294,7 +294,7 @@ class JobManager(Beside):
         settings: Mapping[str, str | int | float | bool],
         **more: object,
     ) -> Path:
-        place = self._place(order)
+        place = self._work.directory / order
         while place.exists():  # that of an earlier life
             place = place.with_name(f"{place.name}-again")
         place.mkdir(mode=0o700, parents=True)
@@ -315,9 +315,6 @@ class JobManager(Beside):
             }
         )
         return place
-
-    def _place(self, order: str) -> Path:
-        return self._work.directory / order
 
     def _wait(self, event: str) -> Mapping[str, Any]:
         def come(said: Mapping[str, Any]) -> bool:

@@ -171,11 +171,8 @@ def _of_broker(kafka: KafkaEndpoint) -> Iterator[Setting]:
 
 def properties_text(given: Mapping[str, str]) -> str:
     """Return a file of Java's properties."""
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in given.items())
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
+    escaped = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+    return "".join(f"{name}={value.translate(escaped)}\n" for name, value in given.items())
 
 
 def _group(work: Work) -> str:

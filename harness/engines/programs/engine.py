@@ -174,7 +174,8 @@ class ProgramEngine:
         """Wait until every result that is due has come, by identity: the judge compares values.
 
         Also until no other one comes (`SILENCE_S`), which is a loss that the comparison finds."""
-        work = self._of_pass()
+        work = self._work
+        assert work is not None, "nothing was begun"
         if self._due is None:
             self._due = self.truth(work)
         identity = list(work.workload.identity)
@@ -288,10 +289,6 @@ class ProgramEngine:
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         return score_members(accurate, delivered, work.workload)
-
-    def _of_pass(self) -> Work:
-        assert self._work is not None, "nothing was begun"
-        return self._work
 
     def _failure(self, one: _Running, what: str, remedy: str) -> EnvironmentFailure:
         last = "\n".join(f"    {line}" for line in list(_lines(one.program.log))[-_LAST_LINES:])

@@ -143,18 +143,16 @@ def write_results(
     start_us = (frame["window_start_s"].astype(float) * 1_000_000).round().astype("int64")
     columns = {name: frame[name] for name in workload.columns if name != workload.window_start}
     plain = pd.DataFrame({**columns, workload.window_start: start_us, ARRIVAL: range(len(frame))})
-    types = schema and _plain(schema, workload)
+    types = schema
+    if schema is not None:
+        place = schema.get_field_index(workload.window_start)
+        types = schema.set(place, pa.field(workload.window_start, pa.int64()))
     table = pa.Table.from_pandas(plain, schema=types, preserve_index=False)
     place = table.schema.get_field_index(workload.window_start)
     start = table.column(place).cast(pa.timestamp("us", tz="UTC"))
     table = table.set_column(place, workload.window_start, start).replace_schema_metadata()
     pyarrow.parquet.write_table(table, path)
     return table.schema
-
-
-def _plain(schema: pa.Schema, workload: Workload) -> pa.Schema:
-    place = schema.get_field_index(workload.window_start)
-    return schema.set(place, pa.field(workload.window_start, pa.int64()))
 
 
 def score_files(

@@ -64,7 +64,8 @@ def rows_of(spark: SparkSession, workload: Workload, paths: Sequence[str]) -> pa
     Columns: `COPY`, the place of its path; `VALUE`; `ARRIVAL`, in ms since the epoch."""
     rows: list[tuple[int, str, int]] = []
     for copy, path in enumerate(paths):
-        if not _exists(spark, path):
+        system, place = _file_system(spark, path)
+        if not system.exists(place):
             continue
         committed_ms = _committed_ms(spark, path)
         found = read(spark, workload, path)
@@ -98,11 +99,6 @@ def _times(found: DataFrame, workload: Workload) -> list[Column]:
             f"and joins are not), or give it a timestamp column {READABLE_AT!r}",
         ) from error
     return columns
-
-
-def _exists(spark: SparkSession, path: str) -> bool:
-    system, place = _file_system(spark, path)
-    return bool(system.exists(place))
 
 
 def _file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
 
 from harness.cluster.base import Node
 from harness.engines.base import Setup
@@ -33,9 +32,8 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
     if SCHEMES[setup.scheme].closing is not None:
         tentative = Tentative(bound_us=round(given.bound_s * US_PER_S))
         if given.borealis is not None:
-            tentative = replace(
-                tentative, interval_us=round(interval_s * US_PER_S), **_fields(given.borealis)
-            )
+            chosen = {each.name: getattr(given.borealis, each.name) for each in fields(Borealis)}
+            tentative = replace(tentative, interval_us=round(interval_s * US_PER_S), **chosen)
     return make_scheme(
         setup.scheme,
         wiring,
@@ -48,10 +46,6 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
         suspect_after_us=round(given.suspect_s * US_PER_S),
         trim_every_us=round(given.trim_s * US_PER_S),
     )
-
-
-def _fields(chosen: Borealis) -> dict[str, Any]:
-    return {each.name: getattr(chosen, each.name) for each in fields(chosen)}
 
 
 def infos(

@@ -124,13 +124,10 @@ class Peers:
             0,
             backlog=BACKLOG,
             ssl=self._listening,
-            ssl_handshake_timeout=self._proof_s(),
+            ssl_handshake_timeout=None if self._listening is None else PROOF_S,
         )
         self.address = host, self._server.sockets[0].getsockname()[1]
         return self.address
-
-    def _proof_s(self) -> float | None:
-        return PROOF_S if self._listening is not None else None
 
     def close(self) -> None:
         """End every connection."""

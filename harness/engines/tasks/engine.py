@@ -39,7 +39,6 @@ from harness.hosting.restoration import Noted
 from harness.measure.collector import Message
 from harness.protocol.effects import CopyEvent
 from harness.protocol.schemes import SCHEMES, Replicas
-from harness.protocol.wiring import Wiring
 from workloads.base import TASKS, Workload
 from workloads.toolkit.local import run_locally
 
@@ -226,12 +225,10 @@ class TaskEngine:
     def _events(self, kind: str) -> list[Any]:
         return [event for event in self.said() if event["event"] == kind]
 
-    def _wiring(self, work: Work) -> Wiring:
-        return wiring_for(work.workload, round(work.interval_s * 1e6), {})
-
     def _job(self, work: Work, start_unix_s: float) -> Job:
         """Return the job for the processes; raise `UsageError` for a setup that cannot be run."""
-        wiring, given = self._wiring(work), parameters_of(self.setup)
+        wiring = wiring_for(work.workload, round(work.interval_s * 1e6), {})
+        given = parameters_of(self.setup)
         assert work.workload.reference is not None, work.workload.name
         scheme = scheme_of(self.setup, wiring, work.interval_s)
         nodes = infos(given, self.fleet.nodes, wiring, scheme)

@@ -248,7 +248,7 @@ class Tail:
                     self._behind, self._damaged = good[-1].offset() + 1, 0
                 held += self._prepare(good) if good else ()
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
-                    self._call(self._give, held)
+                    self._call(self._deliver, held)
                     held = []
                 if len(good) < len(whole) and self._ends(whole):
                     return
@@ -315,19 +315,17 @@ class Tail:
     ) -> None:
         place = "{}[{}]".format(*self._place)
         more = {"remedy": remedy} if remedy else {"remedy": _RETENTION} if gone else {}
-        self._call(self._fail, ReadError(place=place, why=why, final=final, gone=gone, **more))
+        self._call(self._failed, ReadError(place=place, why=why, final=final, gone=gone, **more))
 
-    def _fail(self, error: ReadError) -> None:
-        if not self._stopped:
-            self._failed(error)
+    def _call(self, function: Callable[[Any], None], argument: Any) -> None:
+        """Call a function in the loop, unless this was stopped by then."""
 
-    def _give(self, prepared: Sequence[Any]) -> None:
-        if not self._stopped:
-            self._deliver(prepared)
+        def call() -> None:
+            if not self._stopped:
+                function(argument)
 
-    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: this process ends
-            self._loop.call_soon_threadsafe(function, *arguments)
+            self._loop.call_soon_threadsafe(call)
 
 
 def _is_whole(message: Message) -> bool:

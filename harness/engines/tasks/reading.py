@@ -114,13 +114,11 @@ class Reading:
             found = pd.concat(void) if void else self._frame(None)
             return found.assign(**dict.fromkeys(self.workload.values))
         rows = isinstance(record.payload, list)
-        found = self._read(record.payload) if rows else self._frame(record.payload)
+        columns = self.workload.columns
+        found = read_json(record.payload, columns) if rows else self._frame(record.payload)
         if record.kind is Kind.TENTATIVE:
             standing[record.batch] = found
         return found
-
-    def _read(self, rows: Sequence[bytes]) -> pd.DataFrame:
-        return read_json(rows, self.workload.columns)
 
     def _frame(self, payload: Any) -> pd.DataFrame:
         columns = self.workload.columns

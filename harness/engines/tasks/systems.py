@@ -44,10 +44,6 @@ Choose = Callable[[TaskParameters, Topology, Sequence[Node]], TaskParameters]
 """``choose(given, topology, nodes)`` returns the parameters with a plan and places added."""
 
 
-def _none(given: TaskParameters, topology: Topology, nodes: Sequence[Node]) -> TaskParameters:
-    return given
-
-
 def _structure_aware(
     given: TaskParameters, topology: Topology, nodes: Sequence[Node]
 ) -> TaskParameters:
@@ -141,7 +137,8 @@ _PLANNERS: Mapping[str, Mapping[str, Choose]] = {
 
 def _systems(scheme: str, family: Family) -> Mapping[str, Choose]:
     planned = family.replicas is Replicas.PLANNED
-    default = {_NAMES.get(scheme, scheme): _structure_aware if planned else _none}
+    choose = _structure_aware if planned else lambda given, topology, nodes: given
+    default = {_NAMES.get(scheme, scheme): choose}
     return _PLANNERS.get(scheme, default)
 
 
