@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.output import elapsed_reporter, emit_json, json_option
+from harness.cli.options import FILE, THERE
+from harness.cli.output import elapsed_reporter, json_option, show
 
 _EPILOG = """\b
 Examples:
@@ -20,14 +21,14 @@ Examples:
 @click.option(
     "--from",
     "root",
-    type=click.Path(exists=True, path_type=Path),
+    type=THERE,
     metavar="SET",
     help="The records: a directory, or an archive of `export --raw`.  [default: those that ship "
     "with the repository]",
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     default="faultline-artifact.tar.gz",
     show_default=True,
     help="The archive.",
@@ -40,19 +41,14 @@ def command(root: Path | None, out: Path, as_json: bool) -> None:
     its place in the source."""
     from harness.cache import to_stderr
     from harness.cli.measure import check_out
-    from harness.errors import UsageError
     from harness.pages.artifact import write_artifact
-    from harness.results.archive import readable, records
+    from harness.results.archive import found
     from harness.results.library import SHIPPED
     from harness.results.provenance import describe_commit
 
     check_out(out.absolute().parent)
     source = root or SHIPPED
-    if next(iter(records(readable(source))), None) is None:
-        raise UsageError(
-            f"there are no records in {source}",
-            remedy="name the directory that holds records/, or an archive of it",
-        )
+    found(source)
     if describe_commit().endswith("+"):
         to_stderr("files differ from the last commit: the archive has the commit's")
     count = write_artifact(
@@ -62,10 +58,9 @@ def command(root: Path | None, out: Path, as_json: bool) -> None:
         tell=elapsed_reporter(),
         warn=to_stderr,
     )
-    if as_json:
-        emit_json({"archive": str(out), "claims": count, "bytes": out.stat().st_size})
-        return
-    click.echo(f"{count} claims, {out.stat().st_size / 1e6:.1f} MB: {out}")
-    click.echo(
-        f"a reviewer begins with: tar xzf {out.name} && sh faultline-artifact/ten-minutes.sh"
-    )
+    size = out.stat().st_size
+    lines = [
+        f"{count} claims, {size / 1e6:.1f} MB: {out}",
+        f"a reviewer begins with: tar xzf {out.name} && sh faultline-artifact/ten-minutes.sh",
+    ]
+    show({"archive": str(out), "claims": count, "bytes": size}, lines, as_json=as_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import cluster_option
-from harness.cli.output import elapsed_reporter, emit_json, json_option
+from harness.cli.output import elapsed_reporter, emit_json, json_option, show
 from harness.errors import UsageError
 from harness.text import format_duration
 
@@ -124,10 +124,8 @@ def down(run: str | None, *, as_json: bool) -> None:
         records.clean_up(record, remove_made)
         ended.append(record.run)
     ended.extend(record.run for record in records.sweep(_note, remove_made))
-    if as_json:
-        emit_json({"ended": ended})
-    else:
-        click.echo(f"{len(ended)} taken down" if ended else "there was no cluster to take down")
+    line = f"{len(ended)} taken down" if ended else "there was no cluster to take down"
+    show({"ended": ended}, [line], as_json=as_json)
 
 
 @command.command(

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.options import THERE, demand_runs
 from harness.cli.output import emit_json, json_option
 from harness.cluster.backends import DEFAULT
 from harness.errors import UsageError
-from harness.results.record import OK, VARIANTS
+from harness.results.record import OK
 
 if TYPE_CHECKING:
     from harness.results.library import Library
@@ -33,8 +34,8 @@ _SHORTEST = 12
 
 
 @click.command("compare", epilog=_EPILOG)
-@click.argument("one", type=click.Path(exists=True, path_type=Path))
-@click.argument("other", type=click.Path(exists=True, path_type=Path), required=False)
+@click.argument("one", type=THERE)
+@click.argument("other", type=THERE, required=False)
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--profile", help="Only this profile.")
 @click.option(
@@ -77,7 +78,6 @@ def command(
 
     The command shows differences, not whether they matter. `./faultline nightly` decides that,
     because it measures how much runs of the same code differ."""
-    from harness.cli.options import demand_runs
     from harness.pages.sides import differ, verdicts
     from harness.results import load
 
@@ -135,7 +135,8 @@ def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
             _cell(median, ratio)
             for median, ratio in zip(row["medians"], row["ratios"], strict=True)
         ]
-        click.echo(f"  {row['quantity']:<28}{''.join(columns)}  runs: {_runs(row['runs'])}")
+        runs = ", ".join(map(str, row["runs"]))
+        click.echo(f"  {row['quantity']:<28}{''.join(columns)}  runs: {runs}")
     if not rows:
         click.echo("no point has valid runs with numbers in several of them")
 
@@ -185,10 +186,6 @@ def _cell(median: float | None, ratio: float | None) -> str:
         return f"{'–':>12}{'':12}"
     shown = "" if ratio is None else f"({ratio:.3g} times)"
     return f"{median:>12.5g} {shown:<11}"
-
-
-def _runs(counts: Sequence[int]) -> str:
-    return ", ".join(map(str, counts))
 
 
 def _on(side: Library, backend: str | None, option: str) -> Library:
@@ -251,6 +248,8 @@ def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]
     The key is experiment, profile, point and quantity."""
     from statistics import median
 
+    from harness.measure.facts import FACTS
+
     values: dict[tuple[str, str, str, str], list[float]] = {}
     for each in side.found:
         if each.record.status != OK:
@@ -258,28 +257,21 @@ def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]
         for point, quantities in _passes(each):
             for quantity, value in quantities.items():
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                if number and math.isfinite(value) and not _fact(quantity):
+                fact = quantity in FACTS or quantity.removeprefix("twin_") in FACTS
+                if number and math.isfinite(value) and not fact:
                     key = (each.record.experiment, str(each.record.profile), point, quantity)
                     values.setdefault(key, []).append(float(value))
     return {key: (median(found), len(found)) for key, found in values.items()}
 
 
-def _fact(quantity: str) -> bool:
-    from harness.measure.facts import FACTS
-
-    return quantity.removeprefix("twin_") in FACTS or quantity in FACTS
-
-
 def _passes(each: StoredRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the point and values of a run, and those of each variant if it had several passes."""
-    from harness.results.tables import read_series
+    from harness.results.tables import variants
 
     point = " ".join(f"{name}={value}" for name, value in sorted(each.record.point.items()))
     yield point, each.record.values
-    table = read_series(each.directory, VARIANTS)
-    if table is not None:
-        for variant, values in zip(table.pop("variant"), table.to_dict("records"), strict=True):
-            yield f"{point} {variant}", {str(name): value for name, value in values.items()}
+    for variant, values in variants(each.directory):
+        yield f"{point} {variant}", values
 
 
 def _kinds(side: Library) -> list[str]:

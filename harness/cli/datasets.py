@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.options import PATH
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
 
@@ -64,9 +65,7 @@ Without the files
   popularity, sizes, status and type mix); stock/worldcup-fit shows how well it fits.
 """
 
-_paths = click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
-)
+_paths = click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
 _allow_gaps = click.option(
     "--allow-gaps", is_flag=True, help="A day or a part may be missing in the middle."
 )
@@ -212,7 +211,7 @@ def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
 
 @worldcup.command()
 @_paths
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=PATH)
 @_allow_gaps
 def convert(paths: tuple[Path, ...], target: Path, allow_gaps: bool) -> None:
     r"""Convert log files to the Parquet dataset TARGET.

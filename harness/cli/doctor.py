@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.options import FILE
 from harness.cli.output import emit_json, json_option
 from harness.errors import EnvironmentFailure
 
@@ -32,7 +33,7 @@ _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", 
 @click.option(
     "--cluster",
     "machines",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE.yaml",
     help="Look at the machines of this file, too.",
 )

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from harness.cli.options import cluster_option
-from harness.cli.output import elapsed_reporter, emit_json, json_option
+from harness.cli.options import ABOVE_0, FOLDER, cluster_option, option, options_of
+from harness.cli.output import elapsed_reporter, json_option, show
 from harness.errors import UsageError
-from harness.text import did_you_mean, format_duration
+from harness.text import Notify, did_you_mean, format_duration
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from harness.cluster.base import Cluster, ClusterSpec
+    from harness.endurance.any_engine import Counts
+    from harness.endurance.endure import Tally
     from workloads.base import Workload
 
 _EPILOG = """\b
@@ -33,42 +35,46 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """The options of this command."""
+
+    kills: Annotated[int, option("--kills", type=click.IntRange(1), default=100, show_default=True,
+        help="End after the pass in which this many were killed.")]  # fmt: skip
+    hours: Annotated[float | None, option("--hours", type=ABOVE_0,
+        help="End after this time, with few kills and output that the broker keeps for a minute; "
+        "draw all processes' memory.")]  # fmt: skip
+    seed: Annotated[int, option("--seed", type=int, default=0, show_default=True,
+        help="Root of the random schedules.")]  # fmt: skip
+    engine: Annotated[str, option("--engine", metavar="NAME or FILE", default="tasks",
+        show_default=True,
+        help="Another engine, or a file of your own (docs/own-engine.md).")]  # fmt: skip
+    schemes: Annotated[Sequence[str], option("--scheme", metavar="NAME", multiple=True,
+        help="Only this scheme; repeatable.  [default: all in turn]")]  # fmt: skip
+    workloads: Annotated[Sequence[str], option("--workload", metavar="NAME or FILE", multiple=True,
+        help="Only this workload; repeatable.  [default: the papers' in turn]")]  # fmt: skip
+    only: Annotated[int | None, option("--pass", type=click.IntRange(1), metavar="N",
+        help="Only the N-th pass of this seed.")]  # fmt: skip
+    out: Annotated[Path, option("--out", type=FOLDER, default=Path("results"), show_default=True,
+        help="Directory for what a failed pass leaves.")]  # fmt: skip
+    rate: Annotated[float, option("--rate", type=click.FloatRange(1), default=400.0,
+        show_default=True, help="Records per second, of all sources together.")]  # fmt: skip
+    backend: Annotated[str, cluster_option]
+
+    @contextmanager
+    def cluster(self, spec: ClusterSpec) -> Iterator[Cluster]:
+        """Make a cluster of the chosen kind, which is stopped at the end of the block."""
+        from harness.cluster.backends import find_backend
+
+        (place := find_backend(self.backend)).enter(sys.argv[1:])
+        with place.make(spec) as cluster:
+            yield cluster
+
+
 @click.command(epilog=_EPILOG)
-@click.option("--kills", type=click.IntRange(1), default=100, show_default=True,
-              help="End after the pass in which this many were killed.")  # fmt: skip
-@click.option("--hours", type=click.FloatRange(0, min_open=True),
-              help="End after this time, with few kills and output that the broker keeps for a "
-              "minute; draw all processes' memory.")  # fmt: skip
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
-)
-@click.option("--engine", "named", metavar="NAME or FILE", default="tasks", show_default=True,
-              help="Another engine, or a file of your own (docs/own-engine.md).")  # fmt: skip
-@click.option("--scheme", "contenders", metavar="NAME", multiple=True,
-              help="Only this scheme; repeatable.  [default: all in turn]")  # fmt: skip
-@click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
-              help="Only this workload; repeatable.  [default: the papers' in turn]")  # fmt: skip
-@click.option("--pass", "only", type=click.IntRange(1), metavar="N",
-              help="Only the N-th pass of this seed.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
-              show_default=True, help="Directory for what a failed pass leaves.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
-              help="Records per second, of all sources together.")  # fmt: skip
-@cluster_option
+@options_of(_Options, "chosen")
 @json_option
-def command(
-    kills: int,
-    hours: float | None,
-    seed: int,
-    named: str,
-    contenders: tuple[str, ...],
-    chosen: tuple[str, ...],
-    only: int | None,
-    out: Path,
-    rate: float,
-    backend: str,
-    as_json: bool,
-) -> None:
+def command(chosen: _Options, as_json: bool) -> None:
     """Kill nodes, racks and the coordinator of a running engine, again and again.
 
     Kills come at random instants, also during recoveries, and nodes are frozen for a while. Where
@@ -78,124 +84,112 @@ def command(
     computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
     taken back, or left tentative, or if a process was left behind. Under other engines than "tasks"
     only nodes and racks are killed; a result may come twice, unless a file says exactly-once."""
-    from harness.cluster.backends import find_backend
+    began = time.monotonic()
+    measure = _tasks if chosen.engine == "tasks" else _other
+    counts, passes, further = measure(chosen, elapsed_reporter())
+    document = {
+        **asdict(counts),
+        "seed": chosen.seed,
+        "seconds": round(time.monotonic() - began, 1),
+        **further,
+    }
+    wrong = f"{counts.failures} wrong" if counts.failures else "nothing wrong"
+    lines = [
+        f"{counts.kills} killed in {passes} passes and {format_duration(document['seconds'])}: "
+        f"{counts.results} results, {wrong}",
+        *(f"  {name}: {count}" for name, count in document.items()),
+    ]
+    show(document, lines, as_json=as_json)
+    if counts.failures:
+        sys.exit(1)
+
+
+def _tasks(chosen: _Options, say: Notify) -> tuple[Tally, int, dict[str, Any]]:
+    """Endure the task engine; return counts, passes, and what is known of its memory."""
     from harness.cluster.base import ClusterSpec
-    from harness.cluster.processes import marked
     from harness.endurance.endure import Endurance, Tally, pace
-    from harness.endurance.memory import Memory
+    from harness.endurance.memory import Memory, growth, write
     from harness.engines.base import Setup
     from harness.engines.tasks.engine import running_engine
     from harness.engines.tasks.systems import SYSTEMS
 
-    if named != "tasks":
-        if hours is not None:
-            raise UsageError("--hours is for the task engine", remedy="use --kills")
-        sys.exit(_other(named, contenders, chosen, kills, seed, only, rate, backend, as_json))
-    workloads = _workloads(contenders, chosen, seed)
+    workloads = _workloads(chosen.schemes, chosen.workloads, chosen.seed)
+    schemes = chosen.schemes or tuple(SYSTEMS)
     spec = ClusterSpec(nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768)
-    say, began = elapsed_reporter(), time.monotonic()
-    (place := find_backend(backend)).enter(sys.argv[1:])
-    with place.make(spec) as cluster:
+    with chosen.cluster(spec) as cluster:
         cluster.start(say)
         say("starting the engine")
         with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
-            schemes = contenders or tuple(SYSTEMS)
             endurance = Endurance(
                 engine=engine,
                 workloads=workloads,
-                seed=seed,
+                seed=chosen.seed,
                 directory=cluster.scratch("endure"),
-                keep=out / "endure",
+                keep=chosen.out / "endure",
                 contenders=schemes,
-                rate_per_s=rate,
+                rate_per_s=chosen.rate,
                 report=say,
-                **pace(hours, len(schemes)),
+                **pace(chosen.hours, len(schemes)),
             )
-            if hours is not None:
+            if chosen.hours is not None:
                 with Memory(cluster.run) as memory:
-                    tally = endurance.for_hours(hours)
-            elif only is None:
-                tally = endurance.until(kills)
+                    tally = endurance.for_hours(chosen.hours)
+            elif chosen.only is None:
+                tally = endurance.until(chosen.kills)
             else:
-                endurance.run(only - 1, tally := Tally())
-        run = getattr(cluster, "run", None)
-    tally.leftover_processes = len(marked(run)) if run is not None else 0
-    document = {**asdict(tally), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
-    if hours is not None:
-        document |= _remembered(memory.table(), out / "endure", f"memory-seed-{seed}")
-    _tell(document, tally.runs, tally.failures, as_json)
-    if tally.failures:
-        sys.exit(1)
+                endurance.run(chosen.only - 1, tally := Tally())
+    tally.leftover_processes = _left(cluster)
+    if chosen.hours is None:
+        return tally, tally.runs, {}
+    seen, name = memory.table(), f"memory-seed-{chosen.seed}"
+    drawn = str(write(seen, chosen.out / "endure", name))
+    return tally, tally.runs, {"grown_mb": growth(seen), "memory": drawn}
 
 
-def _remembered(seen: pd.DataFrame, directory: Path, name: str) -> dict[str, Any]:
-    """Write and draw the memory of all processes; return its growth and the picture's path."""
-    from harness.endurance.memory import growth, write
-
-    return {"grown_mb": growth(seen), "memory": str(write(seen, directory, name))}
-
-
-def _other(
-    engine: str, schemes: Sequence[str], chosen: Sequence[str], kills: int, seed: int,
-    only: int | None, rate: float, backend: str, as_json: bool,
-) -> int:  # fmt: skip
-    """Endure an engine by its contract alone; return the exit code."""
-    from harness.cluster.backends import find_backend
+def _other(chosen: _Options, say: Notify) -> tuple[Counts, int, dict[str, Any]]:
+    """Endure another engine by its contract alone; return counts and passes."""
     from harness.cluster.base import ClusterSpec
-    from harness.cluster.processes import marked
     from harness.endurance.any_engine import AnyEndurance
     from harness.endurance.draw import RUN_S, workloads_for
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
     from workloads.own import load_workload_file
 
-    if len(schemes) > 1 or len(chosen) > 1:
+    if chosen.hours is not None:
+        raise UsageError("--hours is for the task engine", remedy="use --kills")
+    if len(chosen.schemes) > 1 or len(chosen.workloads) > 1:
         raise UsageError(
-            f"endure --engine {engine} takes one scheme and one workload",
+            f"endure --engine {chosen.engine} takes one scheme and one workload",
             remedy="name one of each, and the next ones in another command",
         )
-    kind = find_engine(engine)
-    setup = Setup(scheme=schemes[0] if schemes else next(iter(kind.schemes)))
-    (name,) = chosen or ("word-count",)
-    workload = (
-        load_workload_file(Path(name)) if name.endswith(".py") else workloads_for([name], seed)[0]
-    )
-    spec = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2, memory_mb_per_worker=640)
+    kind = find_engine(chosen.engine)
+    setup = Setup(scheme=chosen.schemes[0] if chosen.schemes else next(iter(kind.schemes)))
+    (name,) = chosen.workloads or ("word-count",)
+    if name.endswith(".py"):
+        workload = load_workload_file(Path(name))
+    else:
+        (workload,) = workloads_for([name], chosen.seed)
     kind.needs(setup)
-    say, began, place = elapsed_reporter(), time.monotonic(), find_backend(backend)
-    place.enter(sys.argv[1:])
-    with place.make(spec) as cluster:
+    spec = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2, memory_mb_per_worker=640)
+    with chosen.cluster(spec) as cluster:
         endurance = AnyEndurance(
-            kind=kind, setup=setup, cluster=cluster, workload=workload, seed=seed,
-            rate_per_s=rate, seconds=RUN_S, report=say,
+            kind=kind, setup=setup, cluster=cluster, workload=workload, seed=chosen.seed,
+            rate_per_s=chosen.rate, seconds=RUN_S, report=say,
         )  # fmt: skip
         endurance.check()
         cluster.start(say)
-        counts = endurance.until(kills) if only is None else endurance.only(only - 1)
-        run = getattr(cluster, "run", None)
-    counts.leftover_processes = len(marked(run)) if run is not None else 0
-    seconds = round(time.monotonic() - began, 1)
-    _tell(
-        {**asdict(counts), "seed": seed, "seconds": seconds},
-        counts.passes,
-        counts.failures,
-        as_json,
-    )
-    return 1 if counts.failures else 0
+        only = chosen.only
+        counts = endurance.until(chosen.kills) if only is None else endurance.only(only - 1)
+    counts.leftover_processes = _left(cluster)
+    return counts, counts.passes, {}
 
 
-def _tell(document: Mapping[str, Any], passes: int, failures: int, as_json: bool) -> None:
-    """Print what was counted."""
-    if as_json:
-        emit_json(dict(document))
-        return
-    wrong = f"{failures} wrong" if failures else "nothing wrong"
-    click.echo(
-        f"{document['kills']} killed in {passes} passes and "
-        f"{format_duration(document['seconds'])}: {document['results']} results, {wrong}"
-    )
-    for name, count in document.items():
-        click.echo(f"  {name}: {count}")
+def _left(cluster: Cluster) -> int:
+    """Return the number of processes of a stopped cluster that live."""
+    from harness.cluster.processes import marked
+
+    run = getattr(cluster, "run", None)
+    return len(marked(run)) if run is not None else 0
 
 
 def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> list[Workload]:

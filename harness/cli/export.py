@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.options import FILE, FOLDER, demand_runs, results_option
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -22,24 +24,17 @@ Examples:
 
 
 @click.command("export", epilog=_EPILOG)
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
+@click.argument("file", type=FILE, required=False)
 @click.option(
     "--table",
     default="points",
     show_default=True,
     help="runs, points, claims, timelines, latencies, failures, recoveries or usage.",
 )
-@click.option(
-    "--from",
-    "roots",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A results directory, or an archive of --raw; repeatable.  [default: those that ship "
-    "with the repository]",
-)
+@results_option
 @click.option(
     "--figures",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Write every figure into this directory, and its table as CSV beside it.",
 )
 @click.option(
@@ -51,7 +46,7 @@ Examples:
 )
 @click.option(
     "--raw",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE.zip",
     help="Write every record with all series that it lists into one archive, which --from, "
     "`compare`, `advise` and harness.results.load read like a directory.",
@@ -73,7 +68,6 @@ def command(
     Every table has a row per observation; docs/results.md explains the columns."""
     from harness.cache import to_stderr
     from harness.cli.measure import check_out
-    from harness.cli.options import demand_runs
     from harness.errors import UsageError
     from harness.pages.dictionary import dictionary as page
     from harness.results import load
@@ -130,6 +124,7 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
     from harness.errors import UsageError
     from harness.pages.drawing import FORMATS
     from harness.pages.report import write_figures
+    from harness.results.archive import found
     from harness.results.library import SHIPPED
     from harness.results.store import RecordStore
     from harness.text import did_you_mean
@@ -145,12 +140,9 @@ def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: st
             remedy="give --from once, and a directory of figures for each",
         )
     root = roots[0] if roots else SHIPPED
-    if not (store := RecordStore(root, warn=to_stderr)).records.is_dir():
-        raise UsageError(
-            f"there are no records in {root}", remedy="name the directory that holds records/"
-        )
+    found(root)
     count = 0
-    for written in write_figures(store, folder, kinds, experiment):
+    for written in write_figures(RecordStore(root, warn=to_stderr), folder, kinds, experiment):
         count += 1
         names = ", ".join(path.name for path in written.files)
         click.echo(f"{written.experiment}: {names or 'nothing'}")

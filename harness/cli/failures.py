@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import DURATION
+from harness.cli.options import DURATION, PATH
 
 _EPILOG = """\b
 The log is a CSV of your own (node, failed, repaired), a table of the Failure Trace Archive
@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command("failures", epilog=_EPILOG)
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=PATH)
 @click.option(
     "--scale", type=float, required=True, help="How many times as fast as in the log time runs."
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import results_option
+from harness.cli.output import json_option, show
 
 _EPILOG = """\b
 Examples:
@@ -22,13 +22,7 @@ MOST_FILES = 3
 
 @click.command("impact", epilog=_EPILOG)
 @click.argument("revision", required=False)
-@click.option(
-    "--from",
-    "roots",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    help="Results whose records count; repeatable.  [default: those that ship]",
-)
+@results_option
 @json_option
 def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> None:
     """Show which records the changes since REVISION void.
@@ -49,17 +43,16 @@ def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> Non
     to_stderr(f"comparing the code with {since}")
     found = impact(side, library, changed_code(since))
     seconds = sum(each.seconds for each in found)
-    if as_json:
-        rows = [asdict(each) for each in found]
-        emit_json({"revision": since.commit, "seconds": seconds, "measurements": rows})
-        return
+    lines = []
     for each in found:
         took = f", {format_duration(each.seconds)}" if each.records else ""
         files = f": {', '.join(each.changed[:MOST_FILES])}" if each.changed else ""
         more = len(each.changed) - MOST_FILES
         files += f" and {more} more" if more > 0 else ""
-        click.echo(f"{each.experiment:<34} {each.records} of {each.of} records{took}{files}")
-    click.echo(
+        lines.append(f"{each.experiment:<34} {each.records} of {each.of} records{took}{files}")
+    lines.append(
         f"{sum(each.records for each in found)} of {len(library.found)} records are void since "
         f"{since.short}; measuring them again takes about {format_duration(seconds)}"
     )
+    document = {"revision": since.commit, "seconds": seconds, "measurements": found}
+    show(document, lines, as_json=as_json)

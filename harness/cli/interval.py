@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import DURATION, DURATION_OR_0
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import DURATION, DURATION_OR_0, PATH
+from harness.cli.output import json_option, show
 from harness.errors import UsageError
 from harness.text import format_duration
 
@@ -42,7 +42,7 @@ _COLUMNS, _LINES = 64, 8
 @click.option("--node-mttf", "node_mttf_s", type=DURATION, help="Mean time to failure of one node.")
 @click.option(
     "--failure-records",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Recorded failures, as `failures` reads them: they give the MTTF and are replayed.",
 )
@@ -117,10 +117,7 @@ def command(
     document = describe(system, used_s)
     if recorded is not None:
         document["replayed"] = _replay(system, recorded, used_s)
-    if as_json:
-        emit_json(document)
-    else:
-        click.echo("\n".join(_report(document) + _plot(system, used_s)))
+    show(document, _report(document) + _plot(system, used_s), as_json=as_json)
 
 
 def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import DURATION
+from harness.cli.options import DURATION, PATH
 
 _EPILOG = """\b
 An export is a CSV of Grafana (Time, then a column for each series) or the JSON of Prometheus's
@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command("job", epilog=_EPILOG)
-@click.argument("exports", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("exports", nargs=-1, required=True, type=PATH)
 @click.option("--rate", "rate_per_s", type=float, help="Tuples/s, if no series shows it.")
 @click.option("--interval", "interval_s", type=DURATION, help="Time between checkpoints, likewise.")
 @click.option("--system", metavar="NAME", help="The system, as for advise.")

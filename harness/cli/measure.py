@@ -59,7 +59,7 @@ def measure(
 
     ``conclude`` gets what was judged, instead of the summary, and also after Ctrl-C."""
     check_out(chosen.out)
-    store = RecordStore(chosen.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    store = RecordStore(chosen.out, warn=to_stderr)
     brief = settings.profile is Profile.SMOKE
     beside = ProcessPool(stand_back=not brief)
     # Drawing disturbs nothing there, and few figures are not worth a process.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import out_option
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import FILE, out_option
+from harness.cli.output import json_option, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ Examples:
 )
 @click.option(
     "--summary",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     envvar="GITHUB_STEP_SUMMARY",
     help="Add the night to this file, in Markdown.  [default: $GITHUB_STEP_SUMMARY, if it is set]",
 )
@@ -100,29 +100,61 @@ def command(
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
     baseline does not build, say)."""
     from harness.cache import to_stderr
-    from harness.cluster.ownership import warn_of_neighbours
     from harness.nightly import revisions
-    from harness.nightly.claims import claims_tonight
-    from harness.nightly.gate import measure_night
     from harness.nightly.history import History
     from harness.nightly.metrics import chosen
+    from harness.nightly.summary import markdown
     from harness.nightly.trends import write_trends
     from harness.results.provenance import machine_name
-    from harness.results.store import RecordStore
-    from harness.seeds import DEFAULT_SEED, derive_seed
 
     measured = chosen(metrics, live=live)
     history = History(out, warn=to_stderr)
     nights = history.read(machine_name())
     revision = revisions.resolve(baseline) if baseline else _default_baseline(nights)
     if not (anyway or revisions.changed_code(revision)):
-        _unchanged(revision, as_json)
+        text = f"nothing that is measured changed since {revision}; --anyway measures all the same"
+        document = {"baseline": revision.commit, "changed": False, "alarms": []}
+        show(document, [text], as_json=as_json)
         return
     about = _duration(measured, pairs)
     if dry_run:
-        _plan(measured, about, as_json)
+        lines = [*(f"  {metric.name:<26} {metric.title}" for metric in measured), about]
+        document = {"metrics": [metric.name for metric in measured], "about": about}
+        show(document, lines, as_json=as_json)
         return
     to_stderr(about)
+    night = _measured(measured, revision, nights, out, pairs)
+    history.append(night)
+    if summary is not None:
+        with summary.open("a") as file:
+            file.write(markdown(night))
+    _print(night, history, write_trends(history), as_json)
+    sys.exit(ALARM if night.alarms else 0)
+
+
+def _duration(measured: Sequence[Metric], pairs: int) -> str:
+    """Return how long a night takes, in words."""
+    from harness.nightly.metrics import planned_s
+    from harness.text import format_duration
+
+    once = format_duration(planned_s(measured, pairs))
+    again = format_duration(planned_s(measured, pairs, fresh_of=len(measured)))
+    return f"about {once} on two idle cores, and up to {again} more if all seems to have changed"
+
+
+def _measured(
+    measured: Sequence[Metric], revision: Revision, nights: Sequence[Night], out: Path, pairs: int
+) -> Night:
+    """Measure a night against a revision, with the moves of the history that it shows first."""
+    from harness.cache import to_stderr
+    from harness.cluster.ownership import warn_of_neighbours
+    from harness.nightly import revisions
+    from harness.nightly.claims import claims_tonight
+    from harness.nightly.gate import measure_night
+    from harness.nightly.moves import moves
+    from harness.results.store import RecordStore
+    from harness.seeds import DEFAULT_SEED, derive_seed
+
     if any(metric.turns for metric in measured):
         warn_of_neighbours(to_stderr)
     side = revisions.build(revision, report=to_stderr)
@@ -137,59 +169,9 @@ def command(
         seed=derive_seed(DEFAULT_SEED, "night", len(nights)),
         report=to_stderr,
     )
-    night = _with_moves(nights, night)
-    history.append(night)
-    _add(night, summary)
-    _print(night, history, write_trends(history), as_json)
-    sys.exit(ALARM if night.alarms else 0)
-
-
-def _unchanged(revision: Revision, as_json: bool) -> None:
-    if as_json:
-        emit_json({"baseline": revision.commit, "changed": False, "alarms": []})
-    else:
-        click.echo(
-            f"nothing that is measured changed since {revision}; --anyway measures all the same"
-        )
-
-
-def _plan(measured: Sequence[Metric], about: str, as_json: bool) -> None:
-    names = [metric.name for metric in measured]
-    if as_json:
-        emit_json({"metrics": names, "about": about})
-        return
-    for metric in measured:
-        click.echo(f"  {metric.name:<26} {metric.title}")
-    click.echo(about)
-
-
-def _duration(measured: Sequence[Metric], pairs: int) -> str:
-    """Return how long a night takes, in words."""
-    from harness.nightly.metrics import planned_s
-    from harness.text import format_duration
-
-    once = format_duration(planned_s(measured, pairs))
-    again = format_duration(planned_s(measured, pairs, fresh_of=len(measured)))
-    return f"about {once} on two idle cores, and up to {again} more if all seems to have changed"
-
-
-def _add(night: Night, page: Path | None) -> None:
-    """Add the night to a page in Markdown, where one is named."""
-    from harness.nightly.summary import markdown
-
-    if page is not None:
-        with page.open("a") as file:
-            file.write(markdown(night))
-
-
-def _with_moves(nights: Sequence[Night], night: Night) -> Night:
-    """Return the night with the moves of the history that it shows first."""
-    from harness.nightly.moves import moves
-    from harness.nightly.revisions import commits_between
-
     found = moves([*nights, night])
-    worse = [one.sentence(commits_between) for one in found if one.worse]
-    others = [one.sentence(commits_between) for one in found if not one.worse]
+    worse = [one.sentence(revisions.commits_between) for one in found if one.worse]
+    others = [one.sentence(revisions.commits_between) for one in found if not one.worse]
     return replace(night, alarms=[*night.alarms, *worse], notes=[*night.notes, *others])
 
 
@@ -213,20 +195,15 @@ def _default_baseline(nights: Any) -> Revision:
 
 def _print(night: Night, history: History, trends: Path | None, as_json: bool) -> None:
     path = history.path(night.machine_name)
-    if as_json:
-        emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
-        return
-    click.echo(f"{night.commit} against {night.baseline}, {night.pairs} pairs each")
-    for name, metric in night.metrics.items():
-        click.echo(f"  {name:<26} {metric.verdict:<13} {metric.numbers}")
     decided = sum(claim.held is not None for claim in night.claims)
-    click.echo(f"{decided} of {len(night.claims)} claims are measured")
-    for note in night.notes:
-        click.echo(f"note: {note}")
-    for alarm in night.alarms:
-        click.echo(f"ALARM {alarm}")
-    if not night.alarms:
-        click.echo("nothing is worse")
-    click.echo(f"history: {path}")
-    if trends:
-        click.echo(f"trends: {trends}")
+    lines = [
+        f"{night.commit} against {night.baseline}, {night.pairs} pairs each",
+        *(f"  {n:<26} {each.verdict:<13} {each.numbers}" for n, each in night.metrics.items()),
+        f"{decided} of {len(night.claims)} claims are measured",
+        *(f"note: {note}" for note in night.notes),
+        *([f"ALARM {alarm}" for alarm in night.alarms] or ["nothing is worse"]),
+        f"history: {path}",
+        *([f"trends: {trends}"] if trends else []),
+    ]
+    document = {**asdict(night), "history": str(path), "trends": str(trends)}
+    show(document, lines, as_json=as_json)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import click
 
@@ -45,13 +45,27 @@ DURATION = Quantity("duration", parse_duration_s)
 DURATION_OR_0 = Quantity("duration", partial(parse_duration_s, zero=True))
 SIZE = Quantity("size", parse_bytes)
 SHARE = Quantity("share", parse_share)
+ABOVE_0 = click.FloatRange(min=0, min_open=True)
+PATH = click.Path(path_type=Path)
+THERE = click.Path(exists=True, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 out_option = click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=DEFAULT_OUT,
     show_default="results/ of this checkout",
     help="Where records and the report are kept.",
+)
+
+results_option = click.option(
+    "--from",
+    "roots",
+    multiple=True,
+    type=THERE,
+    help="Results: a directory, or an archive of `export --raw`; repeatable.  [default: those that "
+    "ship with the repository]",
 )
 
 profile_option = click.option(
@@ -106,23 +120,87 @@ def cluster_option(command: Command) -> Command:
     return _backend_option(_network_option(command))
 
 
+option = click.option
+"""The mark of a field that is an option: ``seed: Annotated[int, option("--seed")]``."""
+flag = partial(click.option, is_flag=True)
+
+
+def options_of(kind: type[Any], name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds the option of each field of ``kind``, a dataclass.
+
+    The command gets their values as one of its objects, under ``name``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def together(**given: Any) -> None:
+            own = {each.name: given.pop(each.name) for each in fields(kind)}
+            command(**given, **{name: kind(**own)})
+
+        changed: Any = together
+        for field, hint in reversed(get_type_hints(kind, include_extras=True).items()):
+            (add,) = hint.__metadata__
+            add(changed)
+            changed.__click_params__[-1].name = field
+        return together
+
+    return decorate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The values of the options that every measuring command has."""
+    """The options that every measuring command has."""
 
-    profile: str
-    backend: str
-    seed: int
-    repeats: int | None
-    out: Path
-    failures: Path | None
-    text: Sequence[Path]
-    again: bool
-    strict: bool
-    conf: Sequence[str]
-    keep: bool
-    dry_run: bool
-    verbose: bool
+    profile: Annotated[str, profile_option]
+    backend: Annotated[str, cluster_option]
+    seed: Annotated[
+        int,
+        option("--seed", default=DEFAULT_SEED, show_default=True, help="Root of all randomness."),
+    ]
+    repeats: Annotated[
+        int | None,
+        option(
+            "--repeats",
+            type=int,
+            help="Runs of each point, instead of the profile's number. Those that are there count; "
+            "the others are added, each with seeds of its own.",
+        ),
+    ]
+    out: Annotated[Path, out_option]
+    failures: Annotated[
+        Path | None,
+        option(
+            "--failures",
+            type=PATH,
+            help="A failure schedule of your own (YAML) instead of the experiment's.",
+        ),
+    ]
+    text: Annotated[
+        Sequence[Path],
+        option(
+            "--text",
+            multiple=True,
+            type=PATH,
+            help="Files or folders to count words in, instead of Python's own library.",
+        ),
+    ]
+    again: Annotated[bool, flag("--again", help="Repeat runs that were made already.")]
+    strict: Annotated[bool, flag("--strict", help="Exit with 1 also when a paper's claim fails.")]
+    conf: Annotated[
+        Sequence[str],
+        option(
+            "--conf",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of Spark's own for every application of this command; repeatable.",
+        ),
+    ]
+    keep: Annotated[bool, flag("--keep", help="After a failed run leave the cluster up until Enter "
+        "is pressed.")]  # fmt: skip
+    dry_run: Annotated[
+        bool, flag("--dry-run", help="Show the runs and their times, and make none.")
+    ]
+    verbose: Annotated[bool, flag("-v", "--verbose", help="With --dry-run: every point of the "
+        "grids.")]  # fmt: skip
 
     def settings(self, **own: Any) -> RunSettings:
         """Return the runner's settings, with the command's ``own`` options of experiments.
@@ -158,77 +236,12 @@ def words_of(context: click.Context, *, but: Collection[str] = ()) -> dict[str, 
             continue
         each = value if option.multiple else [value]
         name = option.opts[-1]
-        given = [name if one is True else f"{name} {quote(_written(one))}" for one in each]
-        words[name] = " ".join(given)
+        texts = [f"{one:.10g}" if isinstance(one, float) else str(one) for one in each]
+        words[name] = name if value is True else " ".join(f"{name} {quote(one)}" for one in texts)
     return words
 
 
-def _written(value: object) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of the commands that measure; the command gets them as ``chosen``."""
-
-    @wraps(command)
-    def together(**given: Any) -> None:
-        common = {each.name: given.pop(each.name) for each in fields(RunOptions)}
-        command(chosen=RunOptions(**common), **given)
-
-    return _with_run_options(together)
-
-
-def _with_run_options(command: Command) -> Command:
-    for option in reversed(
-        [
-            profile_option,
-            cluster_option,
-            click.option(
-                "--seed", default=DEFAULT_SEED, show_default=True, help="Root of all randomness."
-            ),
-            click.option(
-                "--repeats",
-                type=int,
-                help="Runs of each point, instead of the profile's number. Those that are there "
-                "count; the others are added, each with seeds of its own.",
-            ),
-            out_option,
-            click.option(
-                "--failures",
-                type=click.Path(path_type=Path),
-                help="A failure schedule of your own (YAML) instead of the experiment's.",
-            ),
-            click.option(
-                "--text",
-                multiple=True,
-                type=click.Path(path_type=Path),
-                help="Files or folders to count words in, instead of Python's own library.",
-            ),
-            click.option("--again", is_flag=True, help="Repeat runs that were made already."),
-            click.option(
-                "--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails."
-            ),
-            click.option(
-                "--conf",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="A setting of Spark's own for every application of this command; repeatable.",
-            ),
-            click.option(
-                "--keep",
-                is_flag=True,
-                help="After a failed run leave the cluster up until Enter is pressed.",
-            ),
-            click.option(
-                "--dry-run", is_flag=True, help="Show the runs and their times, and make none."
-            ),
-            click.option(
-                "-v", "--verbose", is_flag=True, help="With --dry-run: every point of the grids."
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+run_options = options_of(RunOptions, "chosen")
 
 
 def demand_runs(experiment: str | None, found: Collection[Library]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import click
@@ -22,8 +23,19 @@ def emit_json(document: Any) -> None:
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False))
 
 
+def show(document: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print ``document`` as JSON, or else ``lines`` for people."""
+    if as_json:
+        emit_json(document)
+    else:
+        for line in lines:
+            click.echo(line)
+
+
 def plain(value: Any) -> Any:
-    """Return ``value`` in JSON's types: numpy scalars and arrays unwrapped, NaN as None."""
+    """Return ``value`` in JSON's types: objects as mappings, NumPy's unwrapped, NaN as None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

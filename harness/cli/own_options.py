@@ -2,54 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-_NAMES = ("rate", "speed", "partitions")
+from harness.cli.options import ABOVE_0, option, options_of
 
 
-def own_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options about the load of a workload; the command gets them as ``own``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnOptions:
+    """The options about the load of a workload of the user's own."""
 
-    Options that the user did not give are left out."""
-
-    @wraps(command)
-    def together(**given: Any) -> None:
-        own = {name: given.pop(name) for name in _NAMES}
-        command(own={name: value for name, value in own.items() if value is not None}, **given)
-
-    return _with_own_options(together)
-
-
-def _with_own_options(command: Command) -> Command:
-    above_0 = click.FloatRange(min=0, min_open=True)
-    for option in (
-        click.option(
-            "--partitions",
-            type=click.IntRange(1),
-            help="Partitions of each source of your workload, instead of the file's number.",
+    rate: Annotated[
+        float | None,
+        option(
+            "--rate",
+            type=ABOVE_0,
+            metavar="PER_SECOND",
+            help="Records per second of your workload, of all sources together.",
         ),
-        click.option(
+    ]
+    speed: Annotated[
+        float | None,
+        option(
             "--speed",
-            type=above_0,
+            type=ABOVE_0,
             metavar="FACTOR",
             help="Event time of your workload runs this many times as fast as the clock, for "
             "windows of minutes and hours.",
         ),
-        click.option(
-            "--rate",
-            type=above_0,
-            metavar="PER_SECOND",
-            help="Records per second of your workload, of all sources together.",
+    ]
+    partitions: Annotated[
+        int | None,
+        option(
+            "--partitions",
+            type=click.IntRange(1),
+            help="Partitions of each source of your workload, instead of the file's number.",
         ),
-    ):
-        command = option(command)
-    return command
+    ]
+    workers: Annotated[
+        int | None,
+        option(
+            "--workers",
+            type=click.IntRange(1),
+            help="Spark workers in each of the two racks, for a workload of your own.",
+        ),
+    ]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values that the user gave, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+own_options = options_of(OwnOptions, "own")
 
 
 def engine_options(names: Sequence[str]) -> Mapping[str, Any]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import PATH
+from harness.cli.output import json_option, show
 from harness.errors import UsageError
 from harness.planning.planners import BY_NAME, Decides, names
 
@@ -49,7 +50,7 @@ _PLANNERS = "|".join(names(Decides.REPLICATION))
 
 
 @click.command("plan", epilog=_EPILOG)
-@click.argument("topology", type=click.Path(path_type=Path), metavar="TOPOLOGY.yaml")
+@click.argument("topology", type=PATH, metavar="TOPOLOGY.yaml")
 @click.option(
     "--budget", required=True, metavar="R", help="Resource units, or a fraction of the total cost."
 )
@@ -70,7 +71,7 @@ _PLANNERS = "|".join(names(Decides.REPLICATION))
 )
 @click.option(
     "--draw",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Draw the topology with the replicated tasks marked (.svg or .png).",
 )
@@ -90,15 +91,12 @@ def command(
         )
     chosen = planner(planner_name)
     check_objective(objective)
-    model = _read(topology)
+    model = read_topology(topology)
     units = parse_budget(budget, model.total_cost)
     document = _planned(model, chosen.name, units, objective)
     if draw is not None:
         _draw(model, document, draw)
-    if as_json:
-        emit_json(document)
-    else:
-        click.echo("\n".join(_report(model, document)))
+    show(document, _report(model, document), as_json=as_json)
 
 
 def check_objective(objective: str) -> None:
@@ -145,12 +143,13 @@ def parse_budget(text: str, total: int) -> int:
     return int(units.to_integral_value(rounding=ROUND_FLOOR))
 
 
-def _read(path: Path) -> Topology:
+def read_topology(path: Path, option: str = "") -> Topology:
+    """Read a topology; ``option`` begins the message of a mistake."""
     from harness.text import read_given
     from harness.topology.text import from_yaml_text
 
     text = read_given(
-        path, "", "give the path of a topology in YAML, such as docs/examples/topology.yaml"
+        path, option, "give the path of a topology in YAML, such as docs/examples/topology.yaml"
     )
     return from_yaml_text(text, name=str(path))
 

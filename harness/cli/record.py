@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.options import FILE
+
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
@@ -26,7 +28,7 @@ Examples:
 @click.option(
     "--to",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     required=True,
     help="The Parquet file to write.",
 )
@@ -35,7 +37,7 @@ Examples:
 )
 @click.option(
     "--client",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="A file with settings of librdkafka, such as security.protocol=SASL_SSL: a line each.",
 )
 def command(topic: str, bootstrap: str, target: Path, most: int, client: Path | None) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import out_option
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import THERE, out_option
+from harness.cli.output import json_option, show
 
 _EPILOG = """\b
 Examples:
@@ -25,13 +25,14 @@ Examples:
 @click.option(
     "--from",
     "source",
-    type=click.Path(exists=True, path_type=Path),
+    type=THERE,
     help="Results to show instead: a directory, or an archive of `export --raw`, of any machine.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails.")
 @json_option
 def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None:
     """Write report/index.html and report/claims.json from the records of this machine."""
+    from harness.cache import to_stderr
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
     from harness.errors import UsageError
     from harness.pages.report import write_report
@@ -51,18 +52,16 @@ def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None
             "that ship with the repository",
         )
     report = write_report(
-        RecordStore(root, warn=lambda text: click.echo(f"faultline: {text}", err=True)),
+        RecordStore(root, warn=to_stderr),
         into=out / "report",
         machine=machine,
     )
-    if as_json:
-        claims = [document for item in report.judged for document in item.documents()]
-        emit_json({"report": str(report.index), "claims": claims})
-    else:
-        for item in report.judged:
-            click.echo(f"{item.experiment.id} ({item.profile.value}): {verdict_line(item)}")
-        click.echo("sentences, each counted once:")
-        for line in score_lines(report.judged):
-            click.echo(f"  {line}")
-        click.echo(f"report: {report.index}")
+    claims = [document for item in report.judged for document in item.documents()]
+    lines = [
+        *(f"{i.experiment.id} ({i.profile.value}): {verdict_line(i)}" for i in report.judged),
+        "sentences, each counted once:",
+        *(f"  {line}" for line in score_lines(report.judged)),
+        f"report: {report.index}",
+    ]
+    show({"report": str(report.index), "claims": claims}, lines, as_json=as_json)
     sys.exit(FAILED_CLAIM if exit_code(report.judged, strict=strict) == FAILED_CLAIM else 0)

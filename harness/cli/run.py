@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import RunOptions, run_options
+from harness.cli.options import PATH, RunOptions, run_options
 from harness.cli.output import json_option
-from harness.cli.own_options import engine_options, own_options, workload_options
+from harness.cli.own_options import OwnOptions, engine_options, own_options, workload_options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -52,7 +51,7 @@ def _completions(
 )
 @click.option(
     "--workload",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A Python file with a workload of your own, where the experiment takes one.",
 )
 @click.option(
@@ -68,11 +67,6 @@ def _completions(
     help="Only the points with these values: scheme=checkpoint,interval_s=2. A number may be one "
     "that the grid lacks.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    help="Spark workers in each rack for a workload of your own.",
-)
 @own_options
 @run_options
 @json_option
@@ -81,8 +75,7 @@ def command(
     workload: Path | None,
     engines: tuple[str, ...],
     point: str | None,
-    workers: int | None,
-    own: Mapping[str, Any],
+    own: OwnOptions,
     chosen: RunOptions,
     as_json: bool,
 ) -> None:
@@ -98,10 +91,8 @@ def command(
     from harness.stock_kills.scale import spark_conf
     from workloads.own import load_workload_file
 
-    own = {**own, **workload_options(workload), **engine_options(engines)}
-    if workers is not None:
-        own["workers"] = workers
-    settings, found = chosen.settings(**own), find(experiments)
+    files = {**workload_options(workload), **engine_options(engines)}
+    settings, found = chosen.settings(**own.given, **files), find(experiments)
     if workload is not None and not chosen.dry_run:
         check_options(found, settings)
         sample_shown(load_workload_file(workload), spark_conf(settings.options))

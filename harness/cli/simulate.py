@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.output import emit_json, json_option
+from harness.cli.options import FILE
+from harness.cli.output import emit_json, json_option, show
 from harness.errors import UsageError
 from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
@@ -74,7 +75,7 @@ _IN_PLACE = "\r\x1b[K"
 @click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run, and its faults.")
 @click.option(
     "--picture",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="File for the picture of --draw.  [default: simulate-SEED.png]",
 )
 @json_option
@@ -258,11 +259,11 @@ def _draw(choice: Choice, picture: Path | None, as_json: bool) -> None:
     options = choice.options(seed)
     report = draw_run(options, path)
     violation = report.violation.what if report.violation else None
-    if as_json:
-        emit_json({"picture": str(path), "options": options.describe(), "violation": violation})
-        return
-    click.echo(f"seed {seed}: scheme {options.scheme.name}, topology {options.topology}")
-    for number, fault in enumerate(options.faults):
-        click.echo(f"  fault {number}: {fault}")
-    click.echo(f"  {violation or 'no violation'}")
-    click.echo(str(path))
+    lines = [
+        f"seed {seed}: scheme {options.scheme.name}, topology {options.topology}",
+        *(f"  fault {number}: {fault}" for number, fault in enumerate(options.faults)),
+        f"  {violation or 'no violation'}",
+        str(path),
+    ]
+    document = {"picture": str(path), "options": options.describe(), "violation": violation}
+    show(document, lines, as_json=as_json)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.output import elapsed_reporter, emit_json, json_option
+from harness.cli.options import DEFAULT_OUT, FOLDER, THERE
+from harness.cli.output import elapsed_reporter, json_option, show
 from harness.text import Notify
 
 _EPILOG = """\b
@@ -26,14 +27,14 @@ _MOST_BYTES = 20_000_000
     "--from",
     "sources",
     multiple=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=THERE,
     metavar="SET",
     help="Results to show: a directory, or an archive of `export --raw`, of any machine; "
     "repeatable.  [default: results/ of this checkout, or those that ship with it]",
 )
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Where the pages go.  [default: results/site/ of this checkout]",
 )
 @click.option(
@@ -49,11 +50,10 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
     They show the report's figures and verdicts with filters (the choice stands in the address),
     every measured point, every kill on a time axis, and published numbers beside these."""
     from harness.cli.measure import check_out
-    from harness.cli.options import DEFAULT_OUT
     from harness.errors import UsageError
     from harness.pages.answers import in_readme
     from harness.pages.site import SHIPPED_SITE, Set, write_site
-    from harness.results.archive import readable, records
+    from harness.results.archive import found, records
     from harness.results.library import SHIPPED
     from harness.results.provenance import ROOT
 
@@ -76,11 +76,7 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
     check_out(into)
     sets = [Set(root=source, label=_label(source)) for source in sources]
     for each in sets:
-        if next(iter(records(readable(each.root))), None) is None:
-            raise UsageError(
-                f"there are no records in {each.label}",
-                remedy="name the directory that holds records/, or an archive of it",
-            )
+        found(each.root)
     written = write_site(sets, into, tell=tell)
     if shipped:
         readme = ROOT / "README.md"
@@ -89,19 +85,15 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
     for warning in written.warnings:
         click.echo(f"faultline: {warning}", err=True)
     size_mb = sum(path.stat().st_size for path in into.rglob("*") if path.is_file()) / 1e6
-    if as_json:
-        emit_json(
-            {
-                "index": str(written.index),
-                "pages": len(written.pages),
-                "kills": written.kills,
-                "megabytes": size_mb,
-                "warnings": list(written.warnings),
-            }
-        )
-        return
-    click.echo(f"{len(written.pages)} pages, {written.kills} kills, {size_mb:.1f} MB")
-    click.echo(f"open {written.index}")
+    document = {
+        "index": str(written.index),
+        "pages": len(written.pages),
+        "kills": written.kills,
+        "megabytes": size_mb,
+        "warnings": list(written.warnings),
+    }
+    counts = f"{len(written.pages)} pages, {written.kills} kills, {size_mb:.1f} MB"
+    show(document, [counts, f"open {written.index}"], as_json=as_json)
 
 
 def _ship(source: Path, tell: Notify) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import RunOptions, run_options, words_of
-from harness.cli.own_options import own_options, workload_options
+from harness.cli.options import PATH, RunOptions, run_options, words_of
+from harness.cli.own_options import OwnOptions, own_options, workload_options
 from harness.cli.sample import sample_shown, watch
 from harness.errors import UsageError
 from harness.results.record import Point, Profile
@@ -64,7 +64,7 @@ class _Asked:
 
 
 @click.command("try", epilog=_EPILOG)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--sample-only", is_flag=True, help="Run the query over a sample, and kill nothing.")
 @click.option(
     "--watch",
@@ -77,7 +77,7 @@ class _Asked:
     metavar="NAME=VALUE,...",
     help="Only some schemes or modes: scheme=checkpoint, or mode=real-time.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Spark workers in each of the two racks.")
+@own_options
 @click.option("--mttf", metavar="DURATION", help="Mean time to failure of a node, for the advice.")
 @click.option("--state", metavar="SIZE", help="State of the real job, instead of the measured one.")
 @click.option(
@@ -85,18 +85,16 @@ class _Asked:
     is_flag=True,
     help="Kill a worker again under settings of Spark that change what that costs, one by one.",
 )
-@own_options
 @run_options
 def command(
     file: Path,
     sample_only: bool,
     watched: bool,
     point: str | None,
-    workers: int | None,
     mttf: str | None,
     state: str | None,
     try_settings: bool,
-    own: Mapping[str, Any],
+    own: OwnOptions,
     chosen: RunOptions,
 ) -> None:
     """Try the workload that FILE defines: a sample first, then kills.
@@ -118,7 +116,7 @@ def command(
     workload = load_workload_file(file)
     workload.form(QUERY)
     asked = _Asked(
-        own={**own, **({"workers": workers} if workers else {})},
+        own=own.given,
         point=point,
         advice={
             "node_mttf_s": parse_duration_s(mttf, name="--mttf") if mttf else None,
