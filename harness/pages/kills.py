@@ -99,10 +99,14 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
 
     Raises `ValueError`, `KeyError` or `OSError` for a series that cannot be read."""
     kills = kills_in(found.record, found.directory)
+    place = f"{found.record.experiment.replace('/', '-')}-{found.record.run.replace('.', '-')}"
     tables = {name: found.read(name) for name in ("incidents", "failures")}
     for number, (kill, row) in enumerate(kills):
         variant = _text(row.get("variant"))
-        mine = {name: _of_variant(each, variant) for name, each in tables.items()}
+        mine = {
+            name: each[each["variant"] == variant] if variant and "variant" in each else each
+            for name, each in tables.items()
+        }
         later = (
             k.at_s for k, r in kills if k.at_s > kill.at_s and _text(r.get("variant")) == variant
         )
@@ -110,7 +114,7 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
         kill = _with_injection(kill, mine["failures"])
         incidents = _near(mine["incidents"], kill.at_s, next_s, kill.nodes)
         yield Kill(
-            name=_name(found, number),
+            name=f"{place}-{number + 1}",
             experiment=experiment,
             found=found,
             variant=variant,
@@ -124,15 +128,6 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
             facts=_facts(kill),
             facets=of_setting(kill.setting, found.record, experiment, found.machine_name),
         )
-
-
-def _of_variant(frame: pd.DataFrame, variant: str) -> pd.DataFrame:
-    return frame[frame["variant"] == variant] if variant and "variant" in frame else frame
-
-
-def _name(found: StoredRecord, number: int) -> str:
-    place = found.record.experiment.replace("/", "-")
-    return f"{place}-{found.record.run.replace('.', '-')}-{number + 1}"
 
 
 def _with_injection(kill: table.Kill, injected: pd.DataFrame) -> table.Kill:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -28,7 +28,6 @@ from harness.pages.facets import (
     FACETS,
     NOT_RECORDED,
     PAPERS,
-    Facets,
     of_record,
     union,
 )
@@ -278,9 +277,10 @@ class _Pages:
         }
 
     def _page(self, template: str, here: str, title: str, **values: Any) -> str:
-        """Render a page; rows with facets get filters."""
+        """Render a page; rows with facets get filters, by the facets with at least two values."""
         content = {**self._shared, **values, "here": here, "title": f"Faultline: {title}"}
-        content["choices"] = _choices(values.get("faceted", ()))
+        found = union(values.get("faceted", ()))
+        content["choices"] = [(n, title, found[n]) for n, title in FACETS.items() if found[n][1:]]
         return self._templates.get_template(template).render(content)
 
     def _first(self) -> str:
@@ -375,12 +375,6 @@ class _Pages:
             before=kills[number - 1].name if number else "",
             after=kills[number + 1].name if number + 1 < len(kills) else "",
         )
-
-
-def _choices(facets: Iterable[Facets]) -> list[tuple[str, str, Sequence[str]]]:
-    """Return the facets with at least two values, with these."""
-    found = union(facets)
-    return [(name, title, found[name]) for name, title in FACETS.items() if len(found[name]) > 1]
 
 
 def _by_settings(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -60,6 +60,14 @@ def test_a_kill_has_its_system_its_interval_and_its_recovery(tmp_path: Path) -> 
     assert found.left_out == {"its recovery is not known": 1}
 
 
+def test_of_one_system_no_other_engines_series_are_read(tmp_path: Path) -> None:
+    runs = run_of(tmp_path, CHECKPOINTED, "tasks", recoveries=recoveries(9.0))
+    (tmp_path / "recoveries.parquet").write_text("spoilt")
+    assert not len(kills_of(runs, "spark").frame)
+    with pytest.raises(ValueError, match="Parquet"):
+        kills_of(runs, "tasks")
+
+
 def test_a_record_that_says_its_setting_is_believed(tmp_path: Path) -> None:
     setting = Setting(engine="flink", scheme="checkpoint", interval_s=7.0, settings="as it comes")
     point = {"scheme": "active", "interval_s": 2.0, "tuning": "tuned"}
