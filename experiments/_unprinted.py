@@ -7,17 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.claims import Claim, Rule, hypothesis, region, shares
 from harness.figures.cells import draw_held
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import not_measured
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Place = tuple[Any, ...]
 """A combination of lost parameters: the values of `Regions.by`."""

@@ -29,7 +29,15 @@ from typing import TYPE_CHECKING, Any, Union
 from harness.claims import Claim
 from harness.claims.cells import Printed
 from harness.claims.samples import FEWEST
-from harness.measurement import Context, Measurement, Origin, Scheduling
+from harness.measurement import (
+    Context,
+    Measurement,
+    Origin,
+    Scheduling,
+    computed,
+    measured,
+    simulated,
+)
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context", "Experiment", "Measurement", "Origin", "Outcome", "Point", "Profile", "Results",
-    "Scheduling", "Tables",
+    "Scheduling", "Tables", "computed", "measured", "simulated",
 ]  # fmt: skip
 """What the module of a figure is made of, to import from one place."""
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from harness.claims.samples import FEWEST
 from harness.results.record import Outcome, Point, Profile
 from harness.results.setting import Setting
 
@@ -176,3 +178,69 @@ class Measurement:
     def measured(self) -> bool:
         """True if its runs need real servers."""
         return self.origin is Origin.MEASURED
+
+
+def measured(
+    id: str,  # noqa: A002
+    grid: Mapping[Profile, Sequence[Point]] | Sequence[Point],
+    seconds: Sequence[float],
+    *,
+    run: Callable[[Point, Context], Outcome],
+    repeats: int | Mapping[Profile, int] = FEWEST,
+    keeps: Callable[[Point], str] | None = None,
+    chooses: Sequence[str] = ("harness.engines.tasks.engine",),
+    **more: Any,
+) -> Measurement:
+    """Return a measurement on real servers, by default on the task engine.
+
+    ``seconds`` of a run by profile; ``repeats`` in the paper profile, one in the others. Where
+    ``run`` is in another module than the id says, it is a `LIVE_MEASUREMENT`."""
+    place = run.__module__.removeprefix("experiments.")
+    own = place == id.replace("/", ".").replace("-", "_")
+    brief = {Profile.SMOKE: 1, Profile.QUICK: 1}
+    return Measurement(
+        id=id,
+        defined_in="" if own else f"{place}:LIVE_MEASUREMENT",
+        origin=Origin.MEASURED,
+        grid=_in_each(grid),
+        repeats={**brief, Profile.PAPER: repeats} if isinstance(repeats, int) else repeats,
+        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
+        run=run,
+        chooses=chooses,
+        **{"scheduling": Scheduling(keeps=keeps), **more},
+    )
+
+
+def computed(
+    id: str,  # noqa: A002
+    grid: Mapping[Profile, Sequence[Point]] | Sequence[Point],
+    seconds: float | Sequence[float],
+    *,
+    run: Callable[[Point, Context], Outcome],
+    repeats: int | Sequence[int] = 1,
+    origin: Origin = Origin.COMPUTED,
+    alone: bool = False,
+) -> Measurement:
+    """Return a measurement without servers.
+
+    ``seconds`` of a run and ``repeats`` are numbers by profile, or one for all."""
+    each_s = [seconds] * len(Profile) if isinstance(seconds, float | int) else seconds
+    times = [repeats] * len(Profile) if isinstance(repeats, int) else repeats
+    return Measurement(
+        id=id,
+        origin=origin,
+        grid=_in_each(grid),
+        repeats=dict(zip(Profile, times, strict=True)),
+        seconds_per_run=dict(zip(Profile, each_s, strict=True)),
+        run=run,
+        scheduling=Scheduling(alone=alone),
+    )
+
+
+simulated = partial(computed, origin=Origin.SIMULATED)
+
+
+def _in_each(
+    grid: Mapping[Profile, Sequence[Point]] | Sequence[Point],
+) -> Mapping[Profile, Sequence[Point]]:
+    return grid if isinstance(grid, Mapping) else dict.fromkeys(Profile, grid)

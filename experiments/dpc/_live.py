@@ -17,26 +17,19 @@ import pandas as pd
 
 from experiments.dpc import _shared
 from experiments.dpc._shared import BUCKET_US, PROCESS_US, STREAMS
-from experiments.live._runs import live_measurement, outcome_of, task_run
+from experiments.live._runs import outcome_of, task_run
 from harness.claims import Finding, applied, every, invariant, rows_of
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Borealis, TaskParameters
-from harness.experiment import (
-    Context,
-    Experiment,
-    Measurement,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
+from harness.experiment import Context, Experiment, Measurement, Results, measured
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.chart import Chart
 from harness.judging import again
 from harness.judging.run import LiveRun, Variant, measure_each
 from harness.measure.versions import Stability
 from harness.protocol.scheme import Method, Policy
+from harness.results.record import Outcome, Point, Profile
 from workloads.join import borealis_join
 
 LONGEST = 4
@@ -67,7 +60,7 @@ def keeps(_: object) -> str:
     return KEPT
 
 
-measurement = partial(live_measurement, keeps=keeps, repeats=3)
+measurement = partial(measured, keeps=keeps, repeats=3)
 
 
 def over(

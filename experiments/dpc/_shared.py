@@ -9,14 +9,15 @@ that the paper reports."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from harness.claims import Foregone
-from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile
+from harness.experiment import Context, Origin, Outcome, Point, Profile, computed
 from harness.protocol import inputs
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.effects import Kind
@@ -73,22 +74,7 @@ SETTLE_US = profiles(8_000_000, 30_000_000)
 """Time for which input goes on after the failure has healed."""
 FEWEST = 3
 """The paper: "each result is an average of at least three experiments"."""
-THRICE = profiles(1, FEWEST)
-ONCE = profiles(1, 1)
-
-
-def simulated(
-    id: str,  # noqa: A002
-    *,
-    run: Callable[[Point, Context], Outcome],
-    grid: Mapping[Profile, Sequence[Point]],
-    seconds: Mapping[Profile, float],
-    repeats: Mapping[Profile, int] = THRICE,
-) -> Measurement:
-    """Return the measurement of a figure in virtual time."""
-    return Measurement(
-        id=id, origin=Origin.SIMULATED, grid=grid, repeats=repeats, seconds_per_run=seconds, run=run
-    )
+simulated = partial(computed, origin=Origin.SIMULATED, repeats=(1, FEWEST, FEWEST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ MEASUREMENT = _shared.simulated(
     "dpc/availability-bound",
     run=run,
     grid=_shared.profiles(grid((0.5, 2.5, 6.0)), grid(BOUNDS_S)),
-    seconds=_shared.profiles(0.1, 0.2),
+    seconds=(0.1, 0.2, 0.2),
 )
 
 LIVE_BOUNDS_S: Mapping[Profile, tuple[float, ...]] = {

@@ -56,7 +56,7 @@ MEASUREMENT = _shared.simulated(
     grid=_shared.profiles(
         grid((2.0, 6.0)), grid(DURATIONS_S), quick=grid((2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 60.0))
     ),
-    seconds=_shared.profiles(0.1, 0.3),
+    seconds=(0.1, 0.3, 0.3),
 )
 
 COMBINATIONS: Mapping[Profile, tuple[str, ...]] = {

@@ -73,7 +73,6 @@ def in_turns(kills: int) -> Schedule:
 
 MEASUREMENT = _live.measurement(
     "dpc/node-failure-live",
-    defined_in="",
     run=run,
     grid={key: [{"nodes": 1}] for key in Profile},
     seconds=(95.0, 95.0, 320.0),

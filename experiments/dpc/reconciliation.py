@@ -92,8 +92,8 @@ MEASUREMENT = _shared.simulated(
         grid((200, 2_000, 4_000, 8_000, 12_000, 16_000), RATES_PER_S),
         quick=grid((200, 4_000, 16_000), RATES_PER_S[::2]),
     ),
-    repeats=_shared.profiles(1, FEWEST),
-    seconds=_shared.profiles(0.1, 0.25),
+    repeats=(1, FEWEST, FEWEST),
+    seconds=(0.1, 0.25, 0.25),
 )
 
 LOW_PER_S, SMALL = 990, 20

@@ -50,8 +50,8 @@ MEASUREMENT = _shared.simulated(
     "dpc/serialization",
     run=run,
     grid=_shared.profiles(points((50, 200, 500)), points((10, 50, 100, 150, 200, 300, 500))),
-    repeats=_shared.profiles(1, 9),
-    seconds=_shared.profiles(0.1, 0.25),
+    repeats=(1, 9, 9),
+    seconds=(0.1, 0.25, 0.25),
 )
 
 LIVE_LENGTH_S = {Profile.SMOKE: 5.0, Profile.QUICK: 8.0, Profile.PAPER: LENGTH_S}

@@ -16,12 +16,11 @@ from experiments.edge import _deployment
 from experiments.edge._deployment import GATEWAYS, MASTER, MECHANISMS, Deployment, deploy
 from experiments.edge._runs import CHECKPOINT_S, HEARTBEAT_TIMEOUT_S, RESTART_S, STRIKES_AFTER_S
 from experiments.live._runs import task_run
-from experiments.ppa._topology import SPEC, kept
+from experiments.ppa._topology import SPEC
 from harness.claims import Cause, Claim, Finding, not_asked
-from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
-from harness.experiment import Context, Outcome, Point, Profile, Scheduling
+from harness.experiment import Context, Outcome, Point, Profile
 from harness.failures.generators import one_target
 from harness.judging.run import Variant, measure_each
 from harness.planning.schedulers import STORE, replica_of
@@ -40,8 +39,6 @@ TASKS = (
 BEFORE_S = 100
 """Time that the traffic on the roads has lasted when a run begins."""
 EVERY_REPORT_KMH = 999
-ONCE = {Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST}
-SCHEDULING = Scheduling(keeps=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from experiments.edge._deployment import MECHANISMS, RATES, Deployment
 from harness.claims.samples import FEWEST
-from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Results
+from harness.experiment import Context, Measurement, Outcome, Point, Profile, Results, simulated
 from harness.seeds import DEFAULT_SEED
 
 INPUT_S, DRAIN_S = 60, 30
@@ -34,7 +34,6 @@ HEARTBEAT_TIMEOUT_S, RESTART_S = 5.0, 1.0
 CHECKPOINT_S = 12
 """The paper names 10 s in an example; with 12 the failure at 30 s falls into the
 middle of an interval."""
-REPEATS = {Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: 10}
 SEEN = (DEFAULT_SEED, 71701, 71804, 71805, 71806, 71811, 71821, 71822, 71823, 71824)
 """Root seeds whose results had been seen when the rules of 2026-11-26 were fixed."""
 
@@ -101,14 +100,8 @@ def grid(rates: Sequence[int]) -> list[Point]:
 def over_rates(id: str, run: Callable[[Point, Context], Outcome]) -> Measurement:  # noqa: A002
     """Return the measurement of every mechanism at every rate; smoke takes one rate."""
     grids = {Profile.SMOKE: RATES[1:2], Profile.QUICK: RATES, Profile.PAPER: RATES}
-    return Measurement(
-        id=id,
-        origin=Origin.SIMULATED,
-        grid={profile: grid(rates) for profile, rates in grids.items()},
-        repeats=REPEATS,
-        seconds_per_run=dict.fromkeys(Profile, 0.5),
-        run=run,
-    )
+    points = {profile: grid(rates) for profile, rates in grids.items()}
+    return simulated(id, points, 0.5, run=run, repeats=(1, FEWEST, 10))
 
 
 def by_mechanism(frame: pd.DataFrame, value: str) -> Mapping[str, pd.Series]:

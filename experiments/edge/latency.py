@@ -32,7 +32,7 @@ from experiments.edge._runs import (
     TIMEOUT_S,
 )
 from experiments.live._judged import equal_output, passes_of
-from experiments.live._runs import live_measurement, outcome_of
+from experiments.live._runs import outcome_of
 from experiments.ppa._topology import kept
 from harness.claims import (
     Cause,
@@ -50,7 +50,7 @@ from harness.claims import (
     together,
 )
 from harness.claims.cells import Cells, Printed, nearest_to
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, measured
 from harness.figures.chart import Figure
 from harness.figures.style import legend_below, stamp
 
@@ -139,12 +139,8 @@ def _spread(name: str, latency_s: pd.Series[float], weight: pd.Series[float]) ->
     return {f"{name}_s": mean, f"{name}_p5_s": low, f"{name}_p95_s": high}
 
 
-LIVE_MEASUREMENT = live_measurement(
-    "live/edge-latency",
-    run=run_live,
-    seconds=(45.0, 42.0, 140.0),
-    grid=_live.GRID,
-    keeps=kept,
+LIVE_MEASUREMENT = measured(
+    "live/edge-latency", run=run_live, seconds=(45.0, 42.0, 140.0), grid=_live.GRID, keeps=kept
 )
 
 

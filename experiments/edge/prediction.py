@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 from experiments.edge import _deployment
 from experiments.edge._deployment import MASTER
 from harness.claims import hypothesis, rows
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREY, Look
-from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
 from harness.planning.rppg import rppg
 from harness.planning.schedulers import STORE
 from harness.planning.tiers import RecoveryModel, recovery_time_s
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import generator
 
 FIRST_HALF = (
@@ -112,13 +109,11 @@ def _within(rates: Floats) -> list[float]:
     return [float(p) for p in 1 - np.exp(-rates * SLOT_DAYS)]
 
 
-MEASUREMENT = Measurement(
-    id="edge/prediction",
-    origin=Origin.COMPUTED,
-    grid={profile: [{"budget": budget} for budget in BUDGETS] for profile in Profile},
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.6, Profile.PAPER: 10.0},
+MEASUREMENT = computed(
+    "edge/prediction",
     run=run,
+    grid=[{"budget": budget} for budget in BUDGETS],
+    seconds=(0.1, 0.6, 10.0),
 )
 
 # Shown: no record depends on what follows.

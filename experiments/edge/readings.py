@@ -17,16 +17,13 @@ import pandas as pd
 from experiments.edge import _deployment, prediction
 from experiments.edge._deployment import MASTER
 from harness.claims import all_of, hypothesis, rows
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE
-from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
 from harness.planning.rppg import rppg
 from harness.planning.schedulers import STORE
 from harness.planning.tiers import PlacedTask, RecoveryModel, TieredNetwork, recovery_time_s
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import generator
 
 PRINTED = "as printed"
@@ -128,14 +125,7 @@ def _grid() -> Sequence[Point]:
     ]
 
 
-MEASUREMENT = Measurement(
-    id="edge/readings",
-    origin=Origin.COMPUTED,
-    grid=dict.fromkeys(Profile, _grid()),
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.33, Profile.PAPER: 15.0},
-    run=run,
-)
+MEASUREMENT = computed("edge/readings", run=run, grid=_grid(), seconds=(0.1, 0.33, 15.0))
 
 # Shown: no record depends on what follows.
 

@@ -23,7 +23,6 @@ from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import LINES, MECHANISMS, RATES, deploy
 from experiments.edge._live import BATCH_S, Tables, about_live
 from experiments.edge._runs import INPUT_S
-from experiments.live._runs import live_measurement
 from experiments.ppa._topology import SPEC, kept
 from harness.claims import (
     Cause,
@@ -45,7 +44,7 @@ from harness.claims import (
 )
 from harness.claims.cells import Cells, Printed, largest_of, smallest_of
 from harness.cluster.base import Cluster
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.figures.chart import Axes, Chart, Line, Panel
 
 COPY_MB = 128
@@ -84,7 +83,7 @@ def run_live(point: Point, context: Context) -> Outcome:
 
     What a process loads with its first batches would count, and those that were killed in an
     earlier run are new."""
-    from harness.judging.runner import open_runner, steady_plan
+    from harness.judging.runner import open_runner
 
     rate, load_s = int(str(point["rate"])), LOAD_S[context.profile]
     deployment = deploy(str(point["mechanism"]), rate)
@@ -92,10 +91,9 @@ def run_live(point: Point, context: Context) -> Outcome:
     chosen = _live.setup(deployment, replicated=deployment.replicated)
     runner = open_runner("tasks", chosen, cluster, context)
     load, rate_per_s = _live.workload(context, rate), float(rate * _deployment.GATEWAYS)
-    runner.run(steady_plan("warm-up", load, rate_per_s, SETTLE_S, BATCH_S))
+    runner.steady("warm-up", load, rate_per_s, SETTLE_S, BATCH_S)
     carried = Carried(cluster)
-    plan = steady_plan(f"at-{rate}", load, rate_per_s, load_s, BATCH_S)
-    made = runner.run(plan, truth=True, watch=carried)
+    made = runner.steady(f"at-{rate}", load, rate_per_s, load_s, BATCH_S, truth=True, watch=carried)
     record = made.record
     missing = len(made.due()) - len(record.deliveries)
     nodes = SPEC.node_names[: len(deployment.network.nodes)]
@@ -172,12 +170,8 @@ class Carried:
         return increase(before, after) * (until_unix_s - from_unix_s) / (ended - begun)
 
 
-LIVE_MEASUREMENT = live_measurement(
-    "live/edge-resources",
-    run=run_live,
-    seconds=(40.0, 36.0, 75.0),
-    grid=_live.GRID,
-    keeps=kept,
+LIVE_MEASUREMENT = measured(
+    "live/edge-resources", run=run_live, seconds=(40.0, 36.0, 75.0), grid=_live.GRID, keeps=kept
 )
 
 

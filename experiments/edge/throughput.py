@@ -26,7 +26,7 @@ from experiments.edge._runs import (
     Setting,
 )
 from experiments.live._judged import equal_output, passes_of
-from experiments.live._runs import live_measurement, outcome_of
+from experiments.live._runs import outcome_of
 from experiments.ppa._topology import kept
 from harness.claims import (
     Claim,
@@ -41,12 +41,10 @@ from harness.claims import (
     unmeasured,
 )
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Results, measured, simulated
 from harness.figures.chart import Figure
 from harness.figures.style import stamp
-from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
 RATE = 100
@@ -76,14 +74,7 @@ def grid() -> list[Point]:
     ]
 
 
-MEASUREMENT = Measurement(
-    id="edge/throughput",
-    origin=Origin.SIMULATED,
-    grid=dict.fromkeys(Profile, grid()),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 9, Profile.PAPER: 9},
-    seconds_per_run=dict.fromkeys(Profile, 0.5),
-    run=run,
-)
+MEASUREMENT = simulated("edge/throughput", run=run, grid=grid(), seconds=0.5, repeats=(1, 9, 9))
 
 
 def run_live(point: Point, context: Context) -> Outcome:
@@ -120,7 +111,7 @@ def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:
 
 MECHANISMS_LIVE: list[Point] = [{"mechanism": name} for name in MECHANISMS]
 
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/edge-throughput",
     run=run_live,
     seconds=(45.0, 42.0, 140.0),

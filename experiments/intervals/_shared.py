@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.claims import Claim, Rule, applied, invariant, paper, quantity, rows
-from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Results
+from harness.experiment import Context, Outcome, Point, Profile, Results
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.intervals.failure_models import Exponential
 from harness.intervals.simulator import simulate
@@ -33,28 +33,6 @@ RUN_LENGTH_NOTE = (
     "Chosen: a simulated run lasts 400 failures (paper profile 4,000); how long the paper's "
     "runs last is lost. Error bars are ± one standard deviation between runs, as in the paper."
 )
-
-
-def measurement(
-    id: str,  # noqa: A002
-    points: Sequence[Point],
-    *seconds: float,
-    run: Callable[[Point, Context], Outcome],
-    origin: Origin = Origin.COMPUTED,
-    smoke: Sequence[Point] | None = None,
-) -> Measurement:
-    """Return the measurement of a figure, whose points are measured once in every profile.
-
-    ``seconds`` of a run: one for all profiles, or one for each."""
-    each = seconds * len(Profile) if len(seconds) == 1 else seconds
-    return Measurement(
-        id=id,
-        origin=origin,
-        grid={**dict.fromkeys(Profile, points), Profile.SMOKE: smoke or points},
-        repeats=dict.fromkeys(Profile, 1),
-        seconds_per_run=dict(zip(Profile, each, strict=True)),
-        run=run,
-    )
 
 
 def system_of(point: Mapping[str, Any]) -> CheckpointedSystem:

@@ -12,15 +12,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import hypothesis, quantity, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, simulated
 from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, stamp
 from harness.intervals.adaptive import (
@@ -151,8 +143,11 @@ def _t_star_s(rate_per_s: float, cost_s: float) -> float:
     return float(optimal_period_in_mttf(rate_per_s * cost_s)) / rate_per_s
 
 
-MEASUREMENT = _shared.measurement(
-    "intervals/adaptive", POINTS, 0.4, 0.7, 5.0, run=run, origin=Origin.SIMULATED, smoke=POINTS[:2]
+MEASUREMENT = simulated(
+    "intervals/adaptive",
+    {**dict.fromkeys(Profile, POINTS), Profile.SMOKE: POINTS[:2]},
+    (0.4, 0.7, 5.0),
+    run=run,
 )
 
 # Shown: no record depends on what follows.

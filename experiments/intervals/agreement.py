@@ -24,14 +24,7 @@ from experiments.intervals import (
     single_process,
 )
 from harness.claims import applied, invariant, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Results, simulated
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.intervals.failure_models import Exponential
@@ -116,9 +109,7 @@ def _compare(wanted: Parameters, context: Context, name: str) -> pd.DataFrame:
     )
 
 
-MEASUREMENT = _shared.measurement(
-    "intervals/agreement", POINTS, 0.1, 0.2, 0.5, run=run, origin=Origin.SIMULATED
-)
+MEASUREMENT = simulated("intervals/agreement", POINTS, (0.1, 0.2, 0.5), run=run)
 
 # Shown: no record depends on what follows.
 

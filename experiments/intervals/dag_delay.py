@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from experiments.intervals import _shared
 from harness.claims import invariant
-from harness.experiment import Experiment
+from harness.experiment import Experiment, computed
 
 DELAYS_S = (0.0, 0.5, 1.5, 5.0)
 
@@ -16,7 +16,7 @@ POINTS = [
     for delay in DELAYS_S
 ]
 
-MEASUREMENT = _shared.measurement("intervals/dag-delay", POINTS, 0.05, run=_shared.run_curve)
+MEASUREMENT = computed("intervals/dag-delay", POINTS, 0.05, run=_shared.run_curve)
 
 # Shown: no record depends on what follows.
 

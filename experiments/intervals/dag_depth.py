@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.intervals import _shared
 from harness.claims import Foregone, invariant, quantity
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Experiment
+from harness.experiment import Experiment, computed
 from harness.figures.chart import Axes
 
 POINTS = [
@@ -20,7 +20,7 @@ POINTS = [
     for depth in (1, 100)
 ]
 
-MEASUREMENT = _shared.measurement("intervals/dag-depth", POINTS, 0.05, run=_shared.run_curve)
+MEASUREMENT = computed("intervals/dag-depth", POINTS, 0.05, run=_shared.run_curve)
 
 # Shown: no record depends on what follows.
 

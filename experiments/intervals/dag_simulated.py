@@ -10,13 +10,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import applied, paper, quantity, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, simulated
 from harness.figures.chart import Chart, Panel
 
 RATES_PER_MIN = (0.01, 0.05)
@@ -45,9 +39,7 @@ def run(point: Point, context: Context) -> Outcome:
     return _shared.simulate_curve(point, context, intervals, repr(point["failures_per_min"]))
 
 
-MEASUREMENT = _shared.measurement(
-    "intervals/dag-simulated", POINTS, 0.05, 0.1, 0.6, run=run, origin=Origin.SIMULATED
-)
+MEASUREMENT = simulated("intervals/dag-simulated", POINTS, (0.05, 0.1, 0.6), run=run)
 
 # Shown: no record depends on what follows.
 

@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.intervals import _shared
 from harness.claims import Foregone, invariant, quantity, rows
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
 
@@ -35,7 +35,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"optimal_interval_min": best / 60.0}, series={"depths": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/deep-topologies", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/deep-topologies", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

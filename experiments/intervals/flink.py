@@ -18,7 +18,7 @@ import pandas as pd
 from experiments.intervals import _shared
 from harness.claims import Cause, Foregone, applied, invariant, paper, rows
 from harness.claims.cells import Cells, Derived, Printed
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREEN, VERMILION
 
@@ -58,7 +58,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = _shared.measurement("intervals/flink", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/flink", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

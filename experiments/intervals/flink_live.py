@@ -34,22 +34,17 @@ from experiments.live._utilization_table import (
 )
 from harness.claims import Foregone, hypothesis, paper, rows_of
 from harness.claims.cells import Cells, Printed
-from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.flink.parameters import FlinkParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.intervals.utilization import CheckpointedSystem
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from harness.judging.passes import PassRecord
     from workloads.base import Workload
 
@@ -104,9 +99,8 @@ def setup(interval_s: float) -> Setup:
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure one depth: no checkpoints, then kills at two intervals."""
-    from experiments.live._kills import compare
     from harness.judging import trust
-    from harness.judging.runner import open_runner, steady_plan
+    from harness.judging.runner import open_runner
 
     depth = int(str(point["depth"]))
     if point["engine"] == TASKS:
@@ -121,8 +115,7 @@ def run(point: Point, context: Context) -> Outcome:
         restart_after_s=RESTART_AFTER_S,
     )  # fmt: skip
     records: dict[str, PassRecord] = {}
-    wrong: dict[str, int] = {}
-    problems = []
+    wrong, problems = 0, []
     for name, seconds, interval_s, planned in (
         ("calm", calm_s, NO_CHECKPOINT_S, NO_FAILURES),
         (OPTIMAL, load_s, optimum_s(), schedule),
@@ -130,19 +123,17 @@ def run(point: Point, context: Context) -> Outcome:
     ):
         rate_per_s = BEHIND * RECORDS_PER_S * PARTITIONS
         label = name.replace("*", "").replace(" ", "-").lower()
-        plan = steady_plan(label, workload, rate_per_s, seconds, INTERVAL_S, schedule=planned)
-        made = runner.run(plan, setup=setup(interval_s), truth=True)
-        records[name], due = made.record, made.due(seconds)
-        wrong[name] = sum(
-            number
-            for what, number in compare(records[name].deliveries, due, workload).items()
-            if what != "duplicated"  # at least once
-        )
+        made = runner.steady(
+            label, workload, rate_per_s, seconds, INTERVAL_S,
+            schedule=planned, setup=setup(interval_s), truth=True,
+        )  # fmt: skip
+        records[name], found = made.record, made.wrong(seconds)
+        wrong += found["lost"] + found["contradictions"]  # at least once
         timed = context.profile is not Profile.SMOKE
         problems.append(trust.late_pass(records[name], optimum_s(), timed=timed))
     rows, values = _rows(records, workload, schedule, calm_s, load_s)
     return Outcome(
-        values={**values, "wrong": sum(wrong.values())},
+        values={**values, "wrong": wrong},
         series={"utilization": rows},
         invalid="; ".join(filter(None, problems)) or None,
     )
@@ -217,14 +208,12 @@ _GRID: Sequence[Point] = [
     {"engine": engine, "depth": depth} for engine in (FLINK, TASKS) for depth in DEPTHS
 ]
 
-MEASUREMENT = Measurement(
-    id="intervals/flink-live",
-    origin=Origin.MEASURED,
-    grid={Profile.SMOKE: _GRID[:1], Profile.QUICK: _GRID, Profile.PAPER: _GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 230.0, Profile.QUICK: 360.0, Profile.PAPER: 1500.0},
+MEASUREMENT = measured(
+    "intervals/flink-live",
     run=run,
-    scheduling=Scheduling(keeps=lambda point: f"{point['engine']} for its utilization"),
+    grid={Profile.SMOKE: _GRID[:1], Profile.QUICK: _GRID, Profile.PAPER: _GRID},
+    seconds=(230.0, 360.0, 1500.0),
+    keeps=lambda point: f"{point['engine']} for its utilization",
     chooses=["harness.engines.flink.engine", "harness.engines.tasks.engine"],
     fetches="Flink (340 MB)",
 )

@@ -12,14 +12,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import hypothesis, invariant, quantity, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Results, simulated
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLUE, VERMILION
 from harness.intervals.failure_models import ConstantRestart, LognormalRepair, Weibull
@@ -85,9 +78,7 @@ def _system(mtbf_s: float, restart_s: float) -> CheckpointedSystem:
     return CheckpointedSystem(cost_s=COST_S, failure_rate_per_s=1.0 / mtbf_s, restart_s=restart_s)
 
 
-MEASUREMENT = _shared.measurement(
-    "intervals/lanl-systems", POINTS, 0.1, 0.1, 0.4, run=run, origin=Origin.SIMULATED
-)
+MEASUREMENT = simulated("intervals/lanl-systems", POINTS, (0.1, 0.1, 0.4), run=run)
 
 # Shown: no record depends on what follows.
 

@@ -11,7 +11,7 @@ import pandas as pd
 from experiments.intervals import _shared
 from harness.claims import Foregone, Rule, invariant, paper, rows
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
 from harness.intervals.utilization import CheckpointedSystem, system_failure_rate_per_s
@@ -46,7 +46,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"nodes": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/node-count", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/node-count", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

@@ -12,14 +12,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import applied, hypothesis, invariant, rows
-from harness.experiment import (
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Results,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, Results, simulated
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK, CYCLE, GREY
 from harness.intervals.failure_models import Weibull
@@ -73,9 +66,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values=values, series={"curve": curve})
 
 
-MEASUREMENT = _shared.measurement(
-    "intervals/non-exponential", POINTS, 0.1, 0.1, 0.3, run=run, origin=Origin.SIMULATED
-)
+MEASUREMENT = simulated("intervals/non-exponential", POINTS, (0.1, 0.1, 0.3), run=run)
 
 # Shown: no record depends on what follows.
 

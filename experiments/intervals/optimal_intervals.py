@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.intervals import _rivals, _shared
 from harness.claims import all_of, applied, invariant, paper, rows
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Chart, Panel
 from harness.intervals.utilization import CheckpointedSystem
 
@@ -32,7 +32,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"intervals": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/optimal-intervals", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/optimal-intervals", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

@@ -20,10 +20,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from experiments.intervals import _shared
 from harness.claims import Rule, hypothesis, rows
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLACK, BLUE
 from harness.intervals.recovery import (
@@ -99,7 +98,7 @@ def _predict(point: Point) -> Mapping[str, float]:
     }
 
 
-MEASUREMENT = _shared.measurement("intervals/published-recoveries", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/published-recoveries", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

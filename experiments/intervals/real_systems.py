@@ -14,7 +14,7 @@ import pandas as pd
 from experiments.intervals import _shared
 from harness.claims import Foregone, paper, rows
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Axes, Chart, Panel
 from harness.figures.style import BLUE, VERMILION
 
@@ -52,7 +52,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = _shared.measurement("intervals/real-systems", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/real-systems", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

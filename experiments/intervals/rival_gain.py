@@ -9,12 +9,12 @@ import pandas as pd
 
 from experiments.intervals import _rivals, _shared, rival_utilization
 from harness.claims import invariant, paper, rows
-from harness.experiment import Experiment, Point, Results
+from harness.experiment import Experiment, Point, Results, computed
 from harness.figures.chart import Chart, Panel
 
 POINTS: list[Point] = [{"cost_s": 10.0}, {"cost_s": 30.0}]
 
-MEASUREMENT = _shared.measurement("intervals/rival-gain", POINTS, 0.02, run=rival_utilization.run)
+MEASUREMENT = computed("intervals/rival-gain", POINTS, 0.02, run=rival_utilization.run)
 
 # Shown: no record depends on what follows.
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.intervals import _rivals, _shared
 from harness.claims import invariant, rows
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Chart, Panel
 from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
@@ -33,7 +33,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={}, series={"utilization": frame})
 
 
-MEASUREMENT = _shared.measurement("intervals/rival-utilization", POINTS, 0.02, run=run)
+MEASUREMENT = computed("intervals/rival-utilization", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 

@@ -9,14 +9,14 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from harness.claims import invariant, quantity
-from harness.experiment import Experiment
+from harness.experiment import Experiment, computed
 from harness.text import format_duration
 
 POINTS = [
     {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": restart} for restart in (0.0, 30.0, 240)
 ]
 
-MEASUREMENT = _shared.measurement("intervals/single-process", POINTS, 0.05, run=_shared.run_curve)
+MEASUREMENT = computed("intervals/single-process", POINTS, 0.05, run=_shared.run_curve)
 
 # Shown: no record depends on what follows.
 

@@ -8,13 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.intervals import _shared
-from harness.experiment import (
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-)
+from harness.experiment import Context, Experiment, Outcome, Point, simulated
 from harness.figures.chart import Chart, Panel
 
 POINTS = [
@@ -31,9 +25,7 @@ def run(point: Point, context: Context) -> Outcome:
     return _shared.simulate_curve(point, context, INTERVALS_MIN, rate)
 
 
-MEASUREMENT = _shared.measurement(
-    "intervals/single-process-simulated", POINTS, 0.05, 0.1, 0.5, run=run, origin=Origin.SIMULATED
-)
+MEASUREMENT = simulated("intervals/single-process-simulated", POINTS, (0.05, 0.1, 0.5), run=run)
 
 # Shown: no record depends on what follows.
 

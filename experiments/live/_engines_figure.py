@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from experiments.live._judged import stacked
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import (
     BLUE,
     CYCLE,
@@ -20,10 +20,6 @@ from harness.figures.style import (
     not_measured,
     plain_ticks,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TASKS = "tasks"
 LINE = ["workload", "engine", "settings", "interval_s", "durable"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,10 @@ from harness.claims import (
     median_of,
     unmeasured,
 )
+from harness.experiment import Results
+from harness.figures.chart import Axes
 from harness.figures.style import not_measured
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Tables = Mapping[str, pd.DataFrame]
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.results.record import Outcome, Profile
+from harness.experiment import Outcome, Profile
 
 if TYPE_CHECKING:
     from harness.judging.passes import PassRecord
@@ -59,7 +59,6 @@ def measure_kills(
     from harness.cluster.base import Action
     from harness.failures.schedule import FailureEvent, Schedule
     from harness.judging import trust
-    from harness.judging.runner import steady_plan
 
     first_s = max(first_s, workload.window_s + CALM_WINDOWS * workload.slide_s)
     first_s += runner.context.seed("phase") % 1000 / 1000 * checkpoint_s
@@ -76,10 +75,10 @@ def measure_kills(
     ]
     seconds = first_s + kills * gap_s + 1
     schedule = Schedule(events=events, origin="one node after the other")
-    plan = steady_plan("kills", workload, rate_per_s, seconds, interval_s, schedule=schedule)
-    made = runner.run(plan, truth=True)
-    record, truth = made.record, made.due(seconds)
-    wrong = compare(record.deliveries, truth, workload)
+    made = runner.steady(
+        "kills", workload, rate_per_s, seconds, interval_s, schedule=schedule, truth=True
+    )
+    record, truth, wrong = made.record, made.due(seconds), made.wrong(seconds)
     timed = runner.context.profile is not Profile.SMOKE
     return Outcome(
         values={
@@ -96,20 +95,6 @@ def measure_kills(
         },
         invalid=trust.late_pass(record, checkpoint_s, timed=timed),
     )
-
-
-def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -> dict[str, int]:
-    """Count what is wrong: all numbers are 0 where stable output equals the truth."""
-    from harness.judging.outcome import against_truth
-
-    identity = workload.identity_in_run
-    stable = deliveries[deliveries["stability"] == "stable"]
-    found = against_truth(stable, truth, workload, identity)
-    return {
-        "lost": len(found.missing),
-        "duplicated": int(stable.duplicated(identity).sum()),
-        "contradictions": len(found.extra) + len(found.wrong),
-    }
 
 
 def outside(

@@ -11,7 +11,6 @@ that are still becoming shorter, is made once more."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -19,14 +18,14 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from experiments.live._cpu import BROKER, REDIS, CpuWatch, cpu_s, servers_cpu_s
+from harness.experiment import Outcome, Profile
 from harness.judging.climb import Climb
-from harness.results.record import Outcome, Profile
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.judging.passes import PassPlan, PassRecord
-    from harness.judging.runner import Runner
+    from harness.judging.passes import PassRecord
+    from harness.judging.runner import Made, Runner
     from workloads.base import Workload
 
 SETTLE_S = 4.0
@@ -220,29 +219,22 @@ class _Rungs:
     def _warm_up(self, rate_per_s: float, seconds: float) -> tuple[float | None, float | None]:
         from harness.judging.passes import WARM_UP
 
-        made = self._runner.run(self._plan(WARM_UP, rate_per_s, seconds))
+        made = self._pass(WARM_UP, rate_per_s, seconds)
         return batch_halves_s(made.record, from_s=0.0)
 
-    def _plan(self, name: str, rate_per_s: float, seconds: float) -> PassPlan:
-        from harness.judging.runner import steady_plan
-
-        return steady_plan(name, self._workload, rate_per_s, seconds, self._interval_s)
+    def _pass(self, name: str, rate_per_s: float, seconds: float, **how: Any) -> Made:
+        workload, interval_s = self._workload, self._interval_s
+        return self._runner.steady(name, workload, rate_per_s, seconds, interval_s, **how)
 
     def rung(self, rate_per_s: float, seconds: float) -> dict[str, Any]:
         """Make one pass at a rate, and compare its results with the ground truth."""
-        from experiments.live._kills import compare
-        from harness.measure.versions import revises, settled
+        from harness.measure.versions import revises
 
         watch = CpuWatch(self._runner.cluster, self._runner.engine, _all_cpu_s)
-        plan = self._plan("rung", rate_per_s, SETTLE_S + seconds)
-        made = self._runner.run(plan, truth=True, watch=watch)
-        record = made.record
-        due = made.due(record.until_s)
-        workload, revised = self._workload, revises(record.deliveries)
-        final = settled(record.deliveries, workload.identity_in_run, workload.values)
-        record = replace(record, deliveries=final)
-        wrong = compare(final, due, workload)
-        found = rung_of(record, workload, watch, rate_per_s, revised=revised)
+        made = self._pass("rung", rate_per_s, SETTLE_S + seconds, truth=True, watch=watch)
+        record, wrong = made.settled, made.wrong(made.record.until_s)
+        revised = revises(made.record.deliveries)
+        found = rung_of(record, self._workload, watch, rate_per_s, revised=revised)
         judged = record.drained and not found["dropped"]
         counted = sum(wrong.values()) if judged else None
         return {**found, **wrong, "wrong": counted, "results": len(record.deliveries)}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from experiments.live._matrix_network import SPEC
 from harness.cluster.base import TOGETHER, Action
+from harness.experiment import Context
 from harness.failures.generators import exponential
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.measurement import Context
 
 EXPONENTIAL, CORRELATED = "exponential", "correlated"
 FAILURES = (EXPONENTIAL, CORRELATED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,8 @@ from experiments.live._matrix_table import (
 )
 from experiments.stock._workloads import WORKLOADS
 from harness.claims.samples import Sample
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import GREY, not_measured, plain_ticks, stamp
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Shown: no record depends on what follows.
 

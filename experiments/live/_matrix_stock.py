@@ -13,11 +13,10 @@ from experiments.stock._workloads import WORKLOADS
 from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import StockParameters
+from harness.experiment import Context, Outcome, Point, Profile
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
-from harness.measurement import Context
-from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.scale import cluster_spec
 from workloads.base import Workload
 

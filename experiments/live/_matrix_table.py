@@ -14,11 +14,11 @@ from experiments.live._judged import Tables
 from experiments.live._matrix_failures import FAILURES
 from experiments.live._matrix_network import DRA, RAS, SCHEMES
 from harness.claims.samples import Sample, mean_of
+from harness.experiment import Results
 from harness.figures.style import GREY, ORANGE, Look
 from harness.figures.style import SCHEMES as LOOK_OF
 from harness.judging.failures import Unknown
 from harness.results.kills import Kill
-from harness.results.tables import Results
 
 # Shown: no record depends on what follows.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.live._judged import stacked
 from experiments.live._outages import PARTS
 from experiments.live._peers_rows import LABELS, WORDS
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import (
     BLACK,
     BLUE,
@@ -22,10 +23,6 @@ from harness.figures.style import (
     not_measured,
     stamp,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RELAPSE, NOT_SPLIT = "relapse_s", "not_split_s"
 LOOKS: Mapping[str, tuple[str, str]] = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.live._peers_rows import LATEST_S, RACK, RATE_PER_S, WORKER, System
 from harness.cluster.base import Action
+from harness.experiment import Context, Outcome, Profile
 from harness.failures.schedule import BUSIEST
-from harness.results.record import TOO_FEW_CORES, Outcome, Profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from harness.engines.base import Engine, EngineKind, Setup
     from harness.failures.schedule import Schedule
     from harness.judging.headroom import Headroom
-    from harness.judging.passes import PassPlan, PassRecord
-    from harness.judging.runner import Runner
+    from harness.judging.passes import PassRecord
+    from harness.judging.runner import Made, Runner
     from harness.measure.windows import Normal
-    from harness.measurement import Context
     from workloads.base import Workload
 
 COUNTS = (
@@ -60,17 +59,15 @@ class Measured:
         """The engine that runs it."""
         return self.runner.engine
 
-    def _plan(self, name: str, seconds: float, **more: Any) -> PassPlan:
-        from harness.judging.runner import steady_plan
-
+    def _pass(self, name: str, seconds: float, **how: Any) -> Made:
         interval_s = self.system.interval_s
-        return steady_plan(name, self.workload, self.rate_per_s, seconds, interval_s, **more)
+        return self.runner.steady(name, self.workload, self.rate_per_s, seconds, interval_s, **how)
 
     def warm_up(self, seconds: float) -> None:
         """Make a pass without kills that counts for nothing."""
         from harness.judging.passes import WARM_UP
 
-        self.runner.run(self._plan(WARM_UP, seconds))
+        self._pass(WARM_UP, seconds)
 
     def twin(self, seconds: float) -> Twin:
         """Make a pass without kills.
@@ -80,37 +77,29 @@ class Measured:
         from experiments.live._outages import usual
         from harness.judging.headroom import headroom
 
-        record = self._settled(self.runner.run(self._plan("twin", seconds)).record)
+        record = self._pass("twin", seconds).settled
         windows = self._windows(record)
         room = headroom(record, settle_s=self.system.first_s / 2)
         return Twin(record=record, windows=windows, normal=usual(windows), room=room)
 
     def kill(self, name: str, schedule: Schedule, seconds: float, twin: Twin) -> Outcome:
         """Make a pass with kills, which all processes survive or are started again after."""
-        made = self.runner.run(self._plan(name, seconds, schedule=schedule), truth=True)
-        found = self._judged(made.record, made.due(seconds), twin)
+        made = self._pass(name, seconds, schedule=schedule, truth=True)
+        found = self._judged(made, made.due(seconds), twin)
         return replace(found, values={**found.values, "planned": len(schedule.failures)})
-
-    def _settled(self, record: PassRecord) -> PassRecord:
-        from harness.measure.versions import settled
-
-        workload = self.workload
-        delivered = settled(record.deliveries, workload.identity_in_run, workload.values)
-        return replace(record, deliveries=delivered)
 
     def _windows(self, record: PassRecord) -> pd.DataFrame:
         from experiments.live._outages import windows_of
 
         return windows_of(record, self.workload, settled_s=self.system.first_s / 2)
 
-    def _judged(self, record: PassRecord, truth: pd.DataFrame, twin: Twin) -> Outcome:
-        from experiments.live._kills import compare
+    def _judged(self, made: Made, truth: pd.DataFrame, twin: Twin) -> Outcome:
         from experiments.live._outages import outages
         from harness.judging import trust
-        from harness.judging.headroom import too_few_cores
+        from harness.judging.headroom import room_facts
+        from harness.judging.outcome import wrong_results
 
-        system, workload = self.system, self.workload
-        record = self._settled(record)
+        system, workload, record = self.system, self.workload, made.settled
         windows = self._windows(record)
         kills = outages(record, windows, twin.normal, self._steps(record))
         usual_s = math.nan if twin.normal is None else twin.normal.median_s
@@ -125,14 +114,13 @@ class Measured:
         timed = self.runner.context.profile is not Profile.SMOKE
         return Outcome(
             values={
-                **compare(record.deliveries, truth, workload),
+                **wrong_results(record.deliveries, truth, workload),
                 "due": len(truth),
                 "kills": len(kills),
                 "hits": int(kills["hit_work"].sum()) if len(kills) else 0,
                 "before_s": usual_s,
                 "rate_per_s": self.rate_per_s,
-                **twin.room.row(),
-                TOO_FEW_CORES: too_few_cores(twin.room, twin.record, record) if timed else None,
+                **room_facts(twin.record, record, settle_s=system.first_s / 2, timed=timed),
                 "dropped": trust.dropped(record),
                 "drained": record.drained,
                 "died": record.died,

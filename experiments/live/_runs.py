@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pandas as pd
 
-from experiments.live._six_nodes import kept
-from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.run import LiveRun, together
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile, Scalar
+from harness.results.record import Outcome, Scalar
 from workloads.base import Workload
-
-
-def live_measurement(
-    id: str,  # noqa: A002
-    *,
-    run: Callable[[Point, Context], Outcome],
-    grid: Mapping[Profile, Sequence[Point]],
-    seconds: Sequence[float],
-    repeats: int = FEWEST,
-    keeps: Callable[[Point], str] = kept,
-    defined_in: str | None = None,
-) -> Measurement:
-    """Return the live measurement of a figure's module on the task engine.
-
-    ``seconds`` of a run by profile; ``repeats`` in the paper profile, one in the others."""
-    place = f"{run.__module__.removeprefix('experiments.')}:LIVE_MEASUREMENT"
-    return Measurement(
-        id=id,
-        defined_in=place if defined_in is None else defined_in,
-        origin=Origin.MEASURED,
-        grid=grid,
-        repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: repeats},
-        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
-        run=run,
-        scheduling=Scheduling(keeps=keeps),
-        chooses=["harness.engines.tasks.engine"],
-    )
 
 
 def task_run(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.cluster.base import ClusterSpec
-from harness.results.record import Profile
+from harness.experiment import Context, Profile
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from harness.judging.runner import Runner
-    from harness.measurement import Context
 
 SPEC = ClusterSpec(
     racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768

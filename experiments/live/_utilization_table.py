@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.live._judged import all_if, numbers
 from harness.claims import Finding, every, found
+from harness.figures.chart import Figure
 from harness.figures.style import BLACK, BLUE, ORANGE, VERMILION, legend_below
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OPTIMAL, LONG = "T*", "30 min"
 

@@ -15,7 +15,7 @@ Latency counts from the end of a result's window, for both: the time that a user
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -52,18 +52,11 @@ from harness.claims import (
     not_asked,
     unmeasured,
 )
-from harness.claims.samples import FEWEST
 from harness.engines.structured.parameters import LEAST_CHECKPOINT_S
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
+from harness.figures.chart import Figure
 from harness.seeds import DEFAULT_SEED
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from harness.results.tables import Results
 
 STRUCTURED = "structured"
 CHECKPOINT_S = 2.0
@@ -175,17 +168,15 @@ _FURTHER = [
     _stock(TOP, AS_IT_COMES),
     _ours(TOP, 0.1, rate_per_s=20_000.0),
 ]
-MEASUREMENT = Measurement(
-    id="live/engines",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "live/engines",
+    run=run,
     grid={
         Profile.SMOKE: [point(RECOVERY, TASKS, scheme="active", rate_per_s=200.0)],
         Profile.QUICK: _QUICK,
         Profile.PAPER: [*_QUICK, *_FURTHER],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 185, Profile.PAPER: 420},
-    run=run,
+    seconds=(45, 185, 420),
     chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
 )
 

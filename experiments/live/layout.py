@@ -31,17 +31,14 @@ from experiments.live._peers_rows import (
 )
 from experiments.live._peers_run import Twin, chosen, start
 from harness.claims import Finding, found, hypothesis
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Results, Scheduling, measured
+from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.judging.climb import Climb
 from harness.judging.headroom import IDLE_SHARE
-from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from harness.results.tables import Results
     from workloads.base import Workload
 
 QUICK = (
@@ -177,18 +174,16 @@ def nothing_held(calibration: Mapping[str, Any] | None) -> str | None:
     )
 
 
-MEASUREMENT = Measurement(
-    id="live/layout",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "live/layout",
+    run=run,
     grid={
         Profile.SMOKE: [{"engine": TASKS, "tuning": TUNED}],
         Profile.QUICK: [{"engine": engine, "tuning": tuning} for engine, tuning in QUICK],
         Profile.PAPER: [{"engine": engine, "tuning": tuning} for engine, tuning in _ALL],
     },
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 110, Profile.PAPER: 130},
-    run=run,
-    join=join,
+    seconds=(60, 110, 130),
+    repeats=1,
     scheduling=Scheduling(once=True),
     chooses=[
         "harness.engines.structured.engine",
@@ -196,6 +191,7 @@ MEASUREMENT = Measurement(
         "harness.engines.kafka_streams.engine",
         "harness.engines.flink.engine",
     ],
+    join=join,
     accepts=frozenset({"engine"}),
     lasts=lasts,
     fetches="Kafka Streams (90 MB) and Flink (340 MB)",

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -34,17 +33,12 @@ from experiments.live._matrix_table import cells_of, kills_of, outages
 from experiments.stock._workloads import WORKLOADS
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.failures.schedule import NO_FAILURES
+from harness.figures.chart import Figure
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.measure.windows import LATER_S
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from workloads.base import Workload
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ALL = "all of ours"
 """The point of a run of the task engine: one twin serves all schemes."""
@@ -176,18 +170,16 @@ def _keeps(point: Point) -> str:
 
 TOP_K, JOIN, ROADS, WORDS = WORKLOADS
 
-MEASUREMENT = Measurement(
-    id="live/matrix",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "live/matrix",
+    run=run,
     grid={
         Profile.SMOKE: grid((TOP_K, ROADS)),
         Profile.QUICK: grid((TOP_K, JOIN)),
         Profile.PAPER: grid(tuple(WORKLOADS), stock=True),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 150.0, Profile.QUICK: 710.0, Profile.PAPER: 350.0},
-    run=run,
-    scheduling=Scheduling(keeps=_keeps),
+    seconds=(150.0, 710.0, 350.0),
+    keeps=_keeps,
     chooses=["harness.engines.tasks.engine", "harness.engines.structured.engine"],
 )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -22,20 +22,14 @@ from experiments.live._six_nodes import SPEC, kept
 from experiments.stock._figure import draw_around, rows
 from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Finding, applied, found, hypothesis, invariant, rows_of
-from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.failures.schedule import NO_FAILURES
+from harness.figures.chart import Figure
 from harness.judging.run import LiveRun, Variant, measure_each, together
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from workloads.base import Workload
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CONTENDERS: Mapping[str, str] = {
     "checkpoint": "checkpoint",
@@ -146,15 +140,12 @@ def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
     }
 
 
-MEASUREMENT = Measurement(
-    id="live/partition",
-    origin=Origin.MEASURED,
-    grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 210, Profile.PAPER: 700},
+MEASUREMENT = measured(
+    "live/partition",
     run=run,
-    scheduling=Scheduling(keeps=kept),
-    chooses=["harness.engines.tasks.engine"],
+    grid=[{"rate_per_s": RATE_PER_S}],
+    seconds=(45, 210, 700),
+    keeps=kept,
     actions=frozenset({Action.CUT, Action.HEAL}),
 )
 

@@ -39,18 +39,16 @@ from experiments.live._peers_run import chosen, start, together
 from experiments.live._peers_schedule import after, given, refusal, spec_for
 from harness.claims.cells import Cells, Printed
 from harness.claims.samples import FEWEST
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Results, Scheduling, measured
 from harness.failures.schedule import BUSIEST
 from harness.measure.recovery import CALM_S
 from harness.measure.windows import LATER_S, MUCH_LATER_S
-from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from harness.engines.base import EngineKind, Setup
-    from harness.results.tables import Results
     from workloads.base import Workload
 
 
@@ -169,13 +167,12 @@ def lasts(
     return seconds + longer_s / len(points), why
 
 
-MEASUREMENT = Measurement(
-    id="live/peers",
-    origin=Origin.MEASURED,
-    grid={Profile.SMOKE: _QUICK, Profile.QUICK: _QUICK, Profile.PAPER: [*_WORDS, *_TOP]},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 65, Profile.QUICK: 158, Profile.PAPER: 220},
+MEASUREMENT = measured(
+    "live/peers",
     run=run,
+    grid={Profile.SMOKE: _QUICK, Profile.QUICK: _QUICK, Profile.PAPER: [*_WORDS, *_TOP]},
+    seconds=(65, 158, 220),
+    repeats={Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: FEWEST},
     scheduling=Scheduling(in_turns=True),
     chooses=[
         "harness.engines.structured.engine",

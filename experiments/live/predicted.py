@@ -21,21 +21,15 @@ from experiments.live._measured_costs import MeasuredCosts, counters, measure_co
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
-from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, plain_ticks
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from harness.engines.base import Work
     from harness.hosting.restoration import Noted, Restoration
     from harness.judging.passes import PassRecord
-    from harness.results.tables import Results
     from harness.simulator.options import Options
     from workloads.base import Workload
 
@@ -95,7 +89,6 @@ def _words() -> Workload:
 def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     """Measure the costs by a pass without failures and by parts that need no engine."""
     from harness.engines.base import EventKind
-    from harness.judging.runner import steady_plan
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
@@ -103,7 +96,6 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
         checkpoint_s=CHECKPOINT_S, alternate_s=TURN_S, plan=tuple(replicated)
     )
     runner = warm("tasks", "rppg", parameters, context)
-    plan = steady_plan("costs", workload, rate_per_s, QUIET_S[context.profile], INTERVAL_S)
     copies = program_at(workload, INTERVAL_S).topology.task_count + len(replicated) // 2
     watch = CpuWatch(runner.cluster, runner.engine, lambda c, _: {"loops": loops_s(c)})
     costs: list[MeasuredCosts] = []
@@ -120,7 +112,8 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
         )
         costs.append(found)
 
-    runner.run(plan, watch=watch, then=measure)
+    quiet_s = QUIET_S[context.profile]
+    runner.steady("costs", workload, rate_per_s, quiet_s, INTERVAL_S, watch=watch, then=measure)
     return costs[0]
 
 
@@ -225,15 +218,12 @@ _ALL: list[Point] = [
     for rate in (2_000.0, 20_000.0)
 ]
 
-MEASUREMENT = Measurement(
-    id="live/predicted",
-    origin=Origin.MEASURED,
-    grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL[::2], Profile.PAPER: _ALL},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 40, Profile.PAPER: 250},
+MEASUREMENT = measured(
+    "live/predicted",
     run=run,
-    scheduling=Scheduling(keeps=kept),
-    chooses=["harness.engines.tasks.engine"],
+    grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL[::2], Profile.PAPER: _ALL},
+    seconds=(50, 40, 250),
+    keeps=kept,
 )
 
 # Shown: no record depends on what follows.

@@ -7,7 +7,7 @@ its window and word, and arrives when that value first came."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -36,14 +36,10 @@ from harness.claims import (
     not_asked,
     ratio_of,
 )
-from harness.experiment import Experiment
+from harness.experiment import Experiment, Results
+from harness.figures.chart import Figure
 from harness.measure.recovery import CALM_S
 from harness.measure.windows import LATER_S
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from harness.results.tables import Results
 
 # Shown: no record depends on what follows.
 

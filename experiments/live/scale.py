@@ -25,21 +25,16 @@ from harness.claims import (
     invariant,
     median_of,
 )
-from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
+from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
     from harness.judging.runner import Runner
-    from harness.results.tables import Results
 
 RACKS, NODES_PER_WORKER = 2, 17
 NODES = RACKS * NODES_PER_WORKER
@@ -107,15 +102,15 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
 def _pass(runner: Runner, rate: float) -> dict[str, float]:
     """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
     from experiments.live._cpu import CpuWatch, cpu_s, loops_s
-    from harness.judging.runner import steady_plan
     from workloads.synthetic import synthetic
 
     context = runner.context
     seconds = LOAD_S[context.profile]
     workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
-    plan = steady_plan(f"at-{rate:g}", workload, rate, seconds, INTERVAL_S)
     watch = CpuWatch(runner.cluster, runner.engine, lambda c, e: {**cpu_s(c, e), LOOPS: loops_s(c)})
-    made = runner.run(plan, truth=True, watch=watch)
+    made = runner.steady(
+        f"at-{rate:g}", workload, rate, seconds, INTERVAL_S, truth=True, watch=watch
+    )
     record = made.record
     missing = len(made.due()) - len(record.deliveries)
     start, until = SETTLE_S, record.until_s
@@ -132,15 +127,7 @@ def _resident_mb(cluster: Cluster) -> float:
     return sum(stat.resident_bytes for stat in everyone) / 1e6
 
 
-MEASUREMENT = Measurement(
-    id="live/scale",
-    origin=Origin.MEASURED,
-    grid={profile: [{"nodes": NODES}] for profile in Profile},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 95, Profile.PAPER: 240},
-    run=run,
-    chooses=["harness.engines.tasks.engine"],
-)
+MEASUREMENT = measured("live/scale", run=run, grid=[{"nodes": NODES}], seconds=(45, 95, 240))
 
 # Shown: no record depends on what follows.
 

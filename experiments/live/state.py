@@ -11,7 +11,7 @@ a replica has both already."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,17 +20,11 @@ from experiments.live._judged import numbers, right_output
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
-from harness.claims.samples import FEWEST
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Results, Scheduling, measured
+from harness.figures.chart import Figure
 from harness.figures.style import BLUE, ORANGE, not_measured, plain_ticks
-from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from harness.results.tables import Results
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
 KB, MB = 1_000, 1_000_000
@@ -100,19 +94,16 @@ _PAPER = [
     *(point(REPLICAS, size, RATES_PER_S[0]) for size in SIZES),
 ]
 
-MEASUREMENT = Measurement(
-    id="live/state",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "live/state",
+    run=run,
     grid={
         Profile.SMOKE: [point(CHECKPOINTS, MB, 500.0)],
         Profile.QUICK: _QUICK,
         Profile.PAPER: _PAPER,
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 16, Profile.PAPER: 180},
-    run=run,
+    seconds=(45, 16, 180),
     scheduling=Scheduling(keeps=kept, early=True),
-    chooses=["harness.engines.tasks.engine"],
 )
 
 # Shown: no record depends on what follows.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -46,20 +45,15 @@ from harness.claims import (
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.intervals.utilization import CheckpointedSystem
 from harness.judging.failures import regained
 from harness.judging.run import Variant, measure_each
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED, generator
 from workloads.wordcount import word_count
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HOMES = tuple(range(0, len(SPEC.node_names), SPEC.nodes_per_worker))
 """Nodes that host tasks and are killed: the first of each worker. A worker's only node would die
@@ -330,25 +324,24 @@ def replayed(
     return (useful + min(spans[-1] % interval_s, worth_s)) / load_s
 
 
+MANY = 9
+"""Runs of a point: kills of the lowest rate come every 55 s, and these have more than 20."""
 GRID: Sequence[Point] = [{"depth": depth} for depth in DEPTHS]
 EVERY_RATE: Sequence[Point] = [
     {"depth": depth, "per_minute": per_minute} for per_minute in PER_MINUTE for depth in DEPTHS
 ]
 
-MEASUREMENT = Measurement(
-    id="live/utilization",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "live/utilization",
+    run=run,
     grid={
         Profile.SMOKE: GRID[:1],
         Profile.QUICK: [*GRID, *EVERY_RATE[len(GRID) :]],
         Profile.PAPER: EVERY_RATE,
     },
-    # Kills of the lowest rate come every 55 s: nine runs have more than 20 of them.
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 9},
-    seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 115.0, Profile.PAPER: 800.0},
-    run=run,
-    scheduling=Scheduling(keeps=kept),
-    chooses=["harness.engines.tasks.engine"],
+    seconds=(90.0, 115.0, 800.0),
+    repeats=MANY,
+    keeps=kept,
 )
 
 # Shown: no record depends on what follows.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -13,7 +12,7 @@ import pandas as pd
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender, Recovered
 from harness.claims import Finding, every
-from harness.experiment import Context, Origin, Point, Profile, Results
+from harness.experiment import Context, Point, Profile, Results
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import BLUE, GREY, SKY, VERMILION
 from harness.protocol.scheme import Recovery
@@ -34,7 +33,7 @@ CONTENDERS: Mapping[str, Contender] = {
 ACTIVE, CHECKPOINT, REPLAY = ("Active-5s", "Active-30s"), ("CKP-5s", "CKP-15s", "CKP-30s"), "Storm"
 _FEW = ((10, 1_000), (10, 2_000), (30, 1_000))
 """Windows and rates of the smoke and quick profiles."""
-REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 10}
+REPEATS = (1, 2, 10)
 
 
 def grid() -> dict[Profile, Sequence[Point]]:
@@ -75,9 +74,6 @@ def single_s(point: Point, context: Context) -> float:
     places = _recovery.one_location() if smoke else _recovery.locations()
     return sum(weight * recovered(point, failed, context).latency_s() for failed, weight in places)
 
-
-simulated = partial(_random.computed, origin=Origin.SIMULATED)
-"""Returns the measurement of a simulated figure."""
 
 # Shown: no record depends on what follows.
 

@@ -12,9 +12,9 @@ from experiments.live._judged import FROM_OUTSIDE, Tables, equal_output, worst_o
 from experiments.ppa import _latency, _topology
 from experiments.ppa._recoveries import (
     at_the_real_instants,
+    both_measures,
     fastest,
     in_time,
-    measured,
     simulated_near,
     summary_of,
 )
@@ -51,7 +51,7 @@ def _mark_scale(panels: Sequence[Axes], shown: pd.DataFrame) -> None:
 
 
 draw_latencies = Chart(
-    measured(
+    both_measures(
         "contender",
         _latency.LOOKS,
         "failure",

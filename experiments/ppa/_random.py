@@ -12,7 +12,7 @@ import pandas as pd
 from harness.claims import Finding, Rule, Sample, applied, every, found, quantity, rows
 from harness.claims.quantity import Quantity
 from harness.claims.rules import Comparison
-from harness.experiment import Context, Measurement, Origin, Outcome, Point, Profile, Scheduling
+from harness.experiment import Context, Outcome, Point, Profile
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import PLANNERS, SKY, Look, not_measured
 from harness.planning.base import Planner, budget_of
@@ -128,37 +128,6 @@ def run_contestants(
 def fidelity_at(shares: Sequence[float], arrived: Any, values: Any) -> Any:
     """Return a fidelity curve's values at ``shares`` of arrived resources."""
     return values[np.searchsorted(arrived, np.asarray(shares) + 1e-9, side="right") - 1]
-
-
-def everywhere(points: Sequence[Point]) -> dict[Profile, Sequence[Point]]:
-    """Return the same grid for every profile."""
-    return dict.fromkeys(Profile, points)
-
-
-ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
-"""Repetition lies in the number of topologies."""
-
-
-def computed(
-    id: str,  # noqa: A002
-    *,
-    run: Callable[[Point, Context], Outcome],
-    grid: Mapping[Profile, Sequence[Point]],
-    seconds: Sequence[float],
-    repeats: Mapping[Profile, int] = ONCE,
-    alone: bool = False,
-    origin: Origin = Origin.COMPUTED,
-) -> Measurement:
-    """Return the measurement of a computed figure; ``seconds`` of a run by profile."""
-    return Measurement(
-        id=id,
-        origin=origin,
-        grid=grid,
-        repeats=repeats,
-        seconds_per_run=dict(zip(Profile, seconds, strict=True)),
-        run=run,
-        scheduling=Scheduling(alone=alone),
-    )
 
 
 # Shown: no record depends on what follows.

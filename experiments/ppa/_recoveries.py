@@ -47,7 +47,7 @@ def fastest(table: pd.DataFrame) -> float:
     return float(table["faster"].max()) if len(table) else 1.0
 
 
-def measured(
+def both_measures(
     by: str, looks: Looks, over: str, columns: Mapping[Any, str], x: str, **given: Any
 ) -> list[Panel]:
     """Return two rows of panels: above as the engine reports it, below seen from outside.

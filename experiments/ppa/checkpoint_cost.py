@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 from experiments.live._judged import Tables, numbers, passes_of
-from experiments.live._runs import live_measurement, nodes_cpu_s, outcome_of
+from experiments.live._runs import nodes_cpu_s, outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
 from experiments.ppa._recoveries import fastest, in_time
 from experiments.ppa._recovery import RATES, SOURCES, SYNTHETIC, Contender
@@ -40,12 +40,13 @@ from harness.claims import (
     paper,
     unmeasured,
 )
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, measured, simulated
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
 from harness.hosting.codec import encode
 from harness.judging.run import Variant, measure_each
+from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED, generator
 from workloads.synthetic import KEYED, synthetic
 from workloads.toolkit.operators import program_of, timeline_of
@@ -123,11 +124,9 @@ def _batch(rate: int, source: int, context: Context) -> pa.Table:
     )
 
 
-MEASUREMENT = _latency.simulated(
+MEASUREMENT = simulated(
     "ppa/checkpoint-cost",
-    grid=_random.everywhere(
-        [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
-    ),
+    grid=[{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES],
     seconds=(1.0, 0.4, 3.0),
     run=run,
     alone=True,
@@ -196,7 +195,7 @@ def checkpoints_of(interval_s: int) -> range:
 
 
 GRID: Sequence[Point] = [{"rate": rate} for rate in RATES]
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/checkpoint-cost",
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     seconds=(60.0, 85.0, 900.0),

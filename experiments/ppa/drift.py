@@ -30,20 +30,21 @@ from datasets.worldcup.facts import DAY_50_PER_SERVER, DAY_66_PER_SERVER
 from datasets.worldcup.generator import REPLAY_FACTOR
 from experiments.live import _plans
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
-from experiments.live._runs import live_measurement, outcome_of, task_run
-from experiments.live._six_nodes import SPEC
+from experiments.live._runs import outcome_of, task_run
+from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _accuracy, _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S, WINDOW_S
 from experiments.ppa._live import PRIMARIES, all_at_once, setup
 from harness.claims import all_of, applied, hypothesis, invariant, quantity, rows, rows_of
 from harness.engines.base import EventKind
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, computed, measured
 from harness.figures.chart import Chart, Figure, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREY, VERMILION, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.planning.adaptation import adapt
 from harness.planning.base import flags
 from harness.planning.planners import planner
+from harness.results.record import Outcome, Point, Profile
 from harness.topology.fidelity import Evaluator
 from harness.topology.model import Topology
 from workloads.accident import two_highways
@@ -122,7 +123,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"budget": budget}, series={"steps": frame})
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/drift",
     grid={profile: [{"ratio": ratio} for ratio in RATIOS[profile]] for profile in Profile},
     seconds=(0.3, 2.0, 2.0),
@@ -227,11 +228,12 @@ def _moved(changes: pd.DataFrame) -> dict[str, Any]:
 
 
 GRID: Sequence[Point] = [{"ratio": 0.6}]
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/drift",
     grid=dict.fromkeys(Profile, GRID),
     seconds=(50.0, 65.0, 180.0),
     run=run_live,
+    keeps=kept,
 )
 
 
@@ -298,7 +300,7 @@ draw = Chart(
     prepare=lambda table: {"steps": table, "kept": _kept(table)},
     stamp="computed: servers' shares of both days from the archive, a straight line between",
 )
-values, started, kept = quantity(_values)(), quantity(_started)(), quantity(_kept)()
+values, started, of_moves = quantity(_values)(), quantity(_started)(), quantity(_kept)()
 share = (values[ADAPTED] / values[ANEW]).where(values[ANEW] > 0).dropna()
 lost = values[ANEW] - values[KEPT]
 
@@ -325,7 +327,7 @@ CLAIMS = [
         needed_share=FEWER,
     ),
     hypothesis("per-replica", "Adapting keeps more OF per replica started than planning anew")(
-        _random.descending(kept.groupby("way")["per_replica"].mean()[[ADAPTED, ANEW]])
+        _random.descending(of_moves.groupby("way")["per_replica"].mean()[[ADAPTED, ANEW]])
     ),
 ]
 EXPERIMENT = Experiment(

@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import applied, hypothesis, invariant, quantity, rows
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.failures.generators import BurstSizes
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import BLACK, PLANNERS, Look
@@ -127,10 +127,10 @@ def _drawn(model: str, nodes: int, samples: int, seed: int) -> Booleans:
     return failed
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/expected-fidelity",
     grid={
-        **_random.everywhere([{"model": model} for model in MODELS]),
+        **{key: [{"model": model} for model in MODELS] for key in Profile},
         Profile.QUICK: [{"model": model} for model in MODELS if model != "bursts"],
     },
     seconds=(1.0, 7.0, 900.0),

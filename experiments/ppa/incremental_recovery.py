@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import Finding, every, found, paper
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.planning.incremental import (
     Incremental,
     RecoveryOrder,
@@ -38,11 +38,8 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={f"area_{name}": means[name] for name in NAMES}, series={"curves": frame})
 
 
-MEASUREMENT = _random.computed(
-    "ppa/incremental-recovery",
-    grid=_random.everywhere(_random.POINTS),
-    seconds=(0.05, 1.5, 1.5),
-    run=run,
+MEASUREMENT = computed(
+    "ppa/incremental-recovery", grid=_random.POINTS, seconds=(0.05, 1.5, 1.5), run=run
 )
 
 # Shown: no record depends on what follows.

@@ -15,17 +15,18 @@ import pandas as pd
 
 from experiments.live import _plans
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
-from experiments.live._runs import live_measurement, outcome_of, task_run
-from experiments.live._six_nodes import SPEC
+from experiments.live._runs import outcome_of, task_run
+from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S
 from experiments.ppa._live import PRIMARIES, all_at_once, setup
 from harness.claims import Cause, Finding, at_most, every, hypothesis, paper, rows, unmeasured
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, computed, measured
 from harness.figures.chart import Chart, Figure, Panel
 from harness.figures.style import PLANNERS, legend_below, not_measured, stamp
 from harness.judging.run import Variant, measure_each
 from harness.planning.planners import planner
+from harness.results.record import Outcome, Point, Profile
 from harness.topology.generate import Priorities, Specification
 from workloads.accident import HIGHWAYS, two_highways
 
@@ -43,9 +44,9 @@ def run(point: Point, context: Context) -> Outcome:
     return _random.run_contestants(spec, context)
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/multi-query",
-    grid=_random.everywhere([{"priorities": kind.value} for kind in TITLES]),
+    grid=[{"priorities": kind.value} for kind in TITLES],
     seconds=(0.3, 16.0, 16.0),
     run=run,
 )
@@ -104,11 +105,12 @@ def run_live(point: Point, context: Context) -> Outcome:
 
 
 GRID: Sequence[Point] = [{"priorities": name} for name in PRIORITIES]
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/multi-query",
     grid={**dict.fromkeys(Profile, GRID[:1]), Profile.PAPER: GRID},
     seconds=(45.0, 45.0, 110.0),
     run=run_live,
+    keeps=kept,
 )
 
 

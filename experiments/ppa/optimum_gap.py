@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import applied, hypothesis, invariant, rows
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Figure
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.planning.optimum import Optimum
@@ -50,9 +50,12 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"proven_share": proven}, series={"gaps": frame})
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/optimum-gap",
-    grid={**_random.everywhere(POINTS), Profile.QUICK: [p for p in POINTS if p["ratio"] != 0.5]},
+    grid={
+        **dict.fromkeys(Profile, POINTS),
+        Profile.QUICK: [p for p in POINTS if p["ratio"] != 0.5],
+    },
     seconds=(0.4, 7.5, 700.0),
     run=run,
 )

@@ -26,15 +26,15 @@ from experiments.live._judged import (
     passes_of,
     worst_of,
 )
-from experiments.live._runs import live_measurement, outcome_of
+from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _random, _recovery, _topology
 from experiments.ppa._recoveries import (
     at_the_real_instants,
+    both_measures,
     earlier,
     fastest,
     in_time,
     in_vain,
-    measured,
     simulated_near,
     summary_of,
 )
@@ -56,9 +56,10 @@ from harness.claims import (
     together,
     unmeasured,
 )
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, measured, simulated
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, Look
+from harness.results.record import Outcome, Point, Profile
 
 TENTATIVE = "first tentative output"
 ACTIVE_HALF = "PPA-0.5-active"
@@ -96,7 +97,7 @@ def grid(intervals: Sequence[int]) -> list[Point]:
     ]
 
 
-MEASUREMENT = _latency.simulated(
+MEASUREMENT = simulated(
     "ppa/partial-replication",
     grid={
         Profile.SMOKE: grid((15,)),
@@ -188,7 +189,7 @@ def live_grid(rates: Sequence[int]) -> list[Point]:
     return [{"rate": rate, "engine": engine} for engine in (SIMULATED, PACED) for rate in rates]
 
 
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/partial-replication",
     grid={
         Profile.SMOKE: live_grid(RATES[:1]),
@@ -348,7 +349,7 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
 
 
 draw_live = Chart(
-    measured(
+    both_measures(
         "series",
         {**LOOKS, FIRST: Look(FIRST, BLACK, "*", "-.")},
         "rate",

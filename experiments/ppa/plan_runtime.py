@@ -29,7 +29,7 @@ from harness.claims import (
     rows,
 )
 from harness.claims.cells import Cells, Printed, largest
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Chart, Limit, Line, Panel
 from harness.figures.style import PLANNERS
 from harness.planning.planners import planner
@@ -87,7 +87,7 @@ def _case(part: str, x: float, context: Context, number: int) -> tuple[Topology,
     return random_topology(spec, generator(seed, "topology")), RATIO
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/plan-runtime",
     grid={
         Profile.SMOKE: _grid(RATIOS[:2], OPERATORS[:2]),

@@ -16,8 +16,8 @@ from typing import Any
 import pandas as pd
 
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
-from experiments.live._runs import live_measurement, outcome_of, task_run
-from experiments.live._six_nodes import SPEC
+from experiments.live._runs import outcome_of, task_run
+from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _accuracy, _random
 from experiments.ppa._live import (
     BATCH_S,
@@ -54,12 +54,13 @@ from harness.claims import (
     together,
 )
 from harness.claims.samples import FEWEST
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, computed, measured
 from harness.figures.chart import Chart, Line
 from harness.figures.style import BLUE, VERMILION
 from harness.judging.run import Variant, measure_each
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
+from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 from harness.topology.fidelity import Objective
 from harness.topology.model import Topology
@@ -77,10 +78,10 @@ def run(point: Point, context: Context) -> Outcome:
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "objective")
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/query-accuracy",
-    grid=_random.everywhere(_accuracy.POINTS),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: FEWEST, Profile.PAPER: 9},
+    grid=_accuracy.POINTS,
+    repeats=(1, FEWEST, 9),
     seconds=(0.5, 1.0, 30.0),
     run=run,
 )
@@ -170,11 +171,12 @@ def measured_accuracy(found: Outcome, chosen: LiveQuery) -> float | None:
     return accuracy_within(windows, span, window_s=chosen.workload.window_s)
 
 
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/query-accuracy",
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     seconds=(80.0, 110.0, 1000.0),
     run=run_live,
+    keeps=kept,
 )
 
 

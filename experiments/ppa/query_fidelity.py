@@ -34,7 +34,7 @@ from harness.claims import (
 )
 from harness.claims.rules import Sentence
 from harness.claims.samples import FEWEST
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import PLANNERS
 from harness.planning.base import ReplicationPlan
@@ -58,10 +58,10 @@ def run(point: Point, context: Context) -> Outcome:
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "planner")
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/query-fidelity",
-    grid=_random.everywhere(_accuracy.POINTS),
-    repeats={**_random.ONCE, Profile.QUICK: FEWEST, Profile.PAPER: FEWEST},
+    grid=_accuracy.POINTS,
+    repeats=(1, FEWEST, FEWEST),
     seconds=(0.3, 2.2, 60.0),
     run=run,
 )

@@ -18,7 +18,7 @@ from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _accuracy, _random
 from experiments.ppa._accuracy import Reading, read_as
 from harness.claims import Finding, found, hypothesis
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.planning.incremental import fidelity_curve
@@ -76,7 +76,7 @@ def _grid(tasks: Sequence[str], windows_s: Sequence[float]) -> Sequence[Point]:
     ]
 
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/query-readings",
     grid={
         Profile.SMOKE: _grid([*TASKS][::4], WINDOWS_S[:1]),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.ppa import _random
 from harness.claims import Cause, Finding, Rule, at_most, found, paper, unmeasured
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.planning.readings import PRINTED
 from harness.planning.structure_aware import StructureAware
 
@@ -23,11 +23,8 @@ def run(point: Point, context: Context) -> Outcome:
     return _random.run_contestants(_random.specification(point), context, more)
 
 
-MEASUREMENT = _random.computed(
-    "ppa/random-topologies",
-    grid=_random.everywhere(_random.POINTS),
-    seconds=(0.1, 5.0, 5.0),
-    run=run,
+MEASUREMENT = computed(
+    "ppa/random-topologies", grid=_random.POINTS, seconds=(0.1, 5.0, 5.0), run=run
 )
 
 # Shown: no record depends on what follows.

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.live._judged import MACHINE, Tables, all_if, equal_output, passes_of, worst_of
-from experiments.live._runs import live_measurement, outcome_of, task_run
-from experiments.live._six_nodes import SPEC
+from experiments.live._runs import outcome_of, task_run
+from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _accuracy, _live, _random
 from experiments.ppa._live import (
     BATCH_S,
@@ -51,12 +51,13 @@ from harness.claims import (
 from harness.claims.rules import Sentence
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, computed, measured
 from harness.figures.chart import Chart, Line
 from harness.figures.style import PLANNERS
 from harness.judging.run import Variant, measure_each
 from harness.planning.incremental import area, fidelity_curve
 from harness.planning.planners import recovery_order
+from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 from harness.topology.model import Topology
 
@@ -80,11 +81,8 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"records": query.records, **areas}, series={"curves": frame})
 
 
-MEASUREMENT = _random.computed(
-    "ppa/recovery-accuracy",
-    grid=_random.everywhere(_accuracy.POINTS),
-    seconds=(0.5, 1.2, 40.0),
-    run=run,
+MEASUREMENT = computed(
+    "ppa/recovery-accuracy", grid=_accuracy.POINTS, seconds=(0.5, 1.2, 40.0), run=run
 )
 
 
@@ -206,11 +204,12 @@ def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | No
     return accuracy_within(windows, arrivals.inside(step), window_s=arrivals.window_s)
 
 
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/recovery-accuracy",
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     seconds=(70.0, 90.0, 300.0),
     run=run_live,
+    keeps=kept,
 )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._latency import ACTIVE, CHECKPOINT, REPLAY
 from harness.claims import Cause, Finding, Rule, every, found, paper, unmeasured
-from harness.experiment import Context, Experiment, Outcome, Point, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Results, simulated
 from harness.seeds import DEFAULT_SEED
 
 
@@ -26,7 +26,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-MEASUREMENT = _latency.simulated(
+MEASUREMENT = simulated(
     "ppa/recovery-correlated",
     grid=_latency.grid(),
     repeats=_latency.REPEATS,

@@ -21,7 +21,7 @@ from itertools import product
 import pandas as pd
 
 from experiments.live._judged import passes_of
-from experiments.live._runs import live_measurement, outcome_of
+from experiments.live._runs import outcome_of
 from experiments.ppa import _latency, _live_recovery, _random, _topology
 from experiments.ppa._latency import CHECKPOINT, REPLAY
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
@@ -30,7 +30,8 @@ from experiments.ppa._recovery import LEVELS, SYNTHETIC
 from experiments.ppa._topology import LIVE, PACED, SIMULATED, Contender, Recoveries, Row, Shape
 from harness.claims import Cause, Finding, found, paper
 from harness.claims.samples import FEWEST
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Results, measured, simulated
+from harness.results.record import Outcome, Point, Profile
 from harness.seeds import generator
 
 
@@ -39,7 +40,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"latency_s": _latency.single_s(point, context)})
 
 
-MEASUREMENT = _latency.simulated(
+MEASUREMENT = simulated(
     "ppa/recovery-single",
     grid=_latency.grid(),
     repeats=_latency.REPEATS,
@@ -279,7 +280,7 @@ def live_grid() -> dict[Profile, Sequence[Point]]:
     }
 
 
-LIVE_MEASUREMENT = live_measurement(
+LIVE_MEASUREMENT = measured(
     "live/recovery",
     grid=live_grid(),
     seconds=(60.0, 650.0, 1600.0),

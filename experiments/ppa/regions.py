@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _random
 from harness.claims import Finding, Rule, every, hypothesis
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Figure
 from harness.figures.style import stamp
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
@@ -103,7 +103,7 @@ def _grid(degrees: Sequence[str], skews: Sequence[float], mixes: Sequence[str]) 
 
 _EVERY = _grid(list(DEGREES), SKEWS, list(MIXES))
 
-MEASUREMENT = _random.computed(
+MEASUREMENT = computed(
     "ppa/regions",
     grid={
         Profile.SMOKE: _grid(list(DEGREES)[:2], SKEWS[1:], list(MIXES)),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.ppa import _latency, _random, _recovery
 from harness.claims import applied, hypothesis, rows
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, simulated
 from harness.figures.chart import Chart, Line, Panel
 from harness.figures.style import SCHEMES
 from harness.protocol.coordinator.registry import NodeInfo
@@ -116,14 +116,14 @@ def grid(leaves: tuple[int, ...]) -> list[Point]:
     return [{"leaves": count, "plan": plan} for count in leaves for plan in PLANS]
 
 
-MEASUREMENT = _latency.simulated(
+MEASUREMENT = simulated(
     "ppa/scale",
     grid={
         Profile.SMOKE: grid((64,)),
         Profile.QUICK: grid(LEAVES[:2]),
         Profile.PAPER: grid(LEAVES),
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    repeats=(1, 1, 3),
     seconds=(0.4, 1.7, 100.0),
     run=run,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,8 @@ import pandas as pd
 from experiments.stock import calibration
 from experiments.stock._kills import NOTES, PUBLISHED_RECOVERY_S, claims_of, tabulate
 from harness.experiment import Experiment
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import GREY, ORANGE, SCHEMES, not_measured
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Run = Mapping[str, Any]
 MOST_PANELS = 4

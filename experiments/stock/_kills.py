@@ -22,11 +22,11 @@ from harness.claims import (
     not_asked,
     rows_of,
 )
+from harness.experiment import Results
 from harness.measure.recovery import bounds_of_mean
 from harness.measure.windows import LATER_S
 from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered
 from harness.results.recorded import kill_rows
-from harness.results.tables import Results
 
 # Shown: no record depends on what follows.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from datasets.traffic import Population
-from harness.measurement import Context
+from harness.experiment import Context
 from workloads.accident import accidents
 from workloads.base import Workload
 from workloads.traffic import traffic_jams

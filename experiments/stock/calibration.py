@@ -8,17 +8,17 @@ backlog."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.claims import Finding, found, hypothesis
 from harness.engines.structured.parameters import StockParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Results, Scheduling, measured
+from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
-from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.own import OPTIONS, own
 from harness.stock_kills.scale import (
@@ -32,11 +32,6 @@ from harness.stock_kills.scale import (
     scale_of,
 )
 from workloads.base import Workload
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from harness.results.tables import Results
 
 LOAD_S = 8.0
 """Load of a rung, in addition to some of its triggers."""
@@ -100,13 +95,12 @@ def lasts(
     )
 
 
-MEASUREMENT = Measurement(
-    id="stock/calibration",
-    origin=Origin.MEASURED,
-    grid={profile: [{"scheme": "active"}] for profile in Profile},
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 100, Profile.PAPER: 130},
+MEASUREMENT = measured(
+    "stock/calibration",
     run=run,
+    grid=[{"scheme": "active"}],
+    seconds=(45, 100, 130),
+    repeats=1,
     scheduling=Scheduling(keeps=keeps, once=True),
     chooses=["harness.engines.structured.engine"],
     accepts=OPTIONS | {"text"},

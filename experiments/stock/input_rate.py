@@ -15,25 +15,19 @@ import pandas as pd
 
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Finding, Rule, every, hypothesis
-from harness.claims.samples import FEWEST
 from harness.engines.structured.parameters import StockParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.judging.climb import Climb
 from harness.measure.backlog import backlog, slope_per_s
 from harness.measure.windows import KEPT_UP_S, KEPT_UP_TRIGGERS
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 from harness.stock_kills.scale import check_options, cluster_spec, keeps, spark_conf
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from harness.judging.passes import PassRecord
     from harness.load.plan import Stream
-    from harness.results.tables import Results
     from workloads.base import Workload
 
 TRIGGER_S = 2.0
@@ -70,7 +64,7 @@ def run(point: Point, context: Context) -> Outcome:
 
     The end is saturation, or a rate just below one that the load generator cannot send."""
     from harness.engines.base import Setup
-    from harness.judging.runner import open_runner, steady_plan
+    from harness.judging.runner import open_runner
 
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(cluster_spec(context.profile))
@@ -82,8 +76,8 @@ def run(point: Point, context: Context) -> Outcome:
     runner = open_runner("structured", setup, cluster, context)
 
     def send(rate_per_s: float, load_s: float = LOAD_S[context.profile]) -> dict[str, Any]:
-        plan = steady_plan(f"rate-{rate_per_s:g}", workload, rate_per_s, load_s, TRIGGER_S)
-        return summarize(runner.run(plan).record, workload, rate_per_s)
+        made = runner.steady(f"rate-{rate_per_s:g}", workload, rate_per_s, load_s, TRIGGER_S)
+        return summarize(made.record, workload, rate_per_s)
 
     rates = RATES_PER_S[context.profile]
     if context.profile is not Profile.SMOKE:
@@ -163,18 +157,16 @@ def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
     return settled_latency_s(with_latency(first, record, workload), SETTLE_S)
 
 
-MEASUREMENT = Measurement(
-    id="stock/input-rate",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "stock/input-rate",
+    run=run,
     grid={
         Profile.SMOKE: [{"workload": "accidents"}],
         Profile.QUICK: [{"workload": name} for name in IN_QUICK],
         Profile.PAPER: [{"workload": name} for name in WORKLOADS],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 35, Profile.QUICK: 175, Profile.PAPER: 700},
-    run=run,
-    scheduling=Scheduling(keeps=keeps),
+    seconds=(35, 175, 700),
+    keeps=keeps,
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf"}),
     check=check_options,

@@ -15,23 +15,18 @@ import pandas as pd
 
 from experiments.stock.real_time_kill import SPEC
 from harness.claims import Claim, Finding, Rule, at_most, every, hypothesis, invariant, not_asked
-from harness.claims.samples import FEWEST, Sample, median_of, ratio_of
+from harness.claims.samples import Sample, median_of, ratio_of
 from harness.engines.structured.parameters import Mode, StockParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLUE, GREY, ORANGE, VERMILION, legend_below, plain_ticks
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 from harness.seeds import DEFAULT_SEED
 from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from experiments.stock._kills import Tables
     from harness.judging.passes import PassRecord
     from harness.judging.runner import Runner
-    from harness.results.tables import Results
     from workloads.base import Workload
 
 MICRO, REAL = Mode.MICRO_BATCH.value, Mode.REAL_TIME.value
@@ -116,11 +111,8 @@ def _pass(
     name: str, workload: Workload, rate_per_s: float, load_s: float, runner: Runner
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """Return the numbers of one rate, and the latencies of its windows."""
-    from harness.judging.runner import steady_plan
-
-    made = runner.run(steady_plan(name, workload, rate_per_s, load_s, TRIGGER_S), truth=True)
-    assert made.truth is not None, "it was asked for"
-    return summarize(made.record, made.truth, workload, rate_per_s)
+    made = runner.steady(name, workload, rate_per_s, load_s, TRIGGER_S, truth=True)
+    return summarize(made.record, made.due(), workload, rate_per_s)
 
 
 def summarize(
@@ -173,18 +165,16 @@ def _point(mode: str, settings: str) -> Point:
     return {"mode": mode, "settings": settings}
 
 
-MEASUREMENT = Measurement(
-    id="stock/modes",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "stock/modes",
+    run=run,
     grid={
         Profile.SMOKE: [_point(REAL, DEFAULT)],
         Profile.QUICK: [_point(MICRO, DEFAULT), _point(REAL, DEFAULT)],
         Profile.PAPER: [_point(*pair) for pair in SETTINGS],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 20, Profile.QUICK: 70, Profile.PAPER: 900},
-    run=run,
-    scheduling=Scheduling(keeps=lambda point: f"checkpoint {point['settings']}"),
+    seconds=(20, 70, 900),
+    keeps=lambda point: f"checkpoint {point['settings']}",
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf"}),
 )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from experiments.stock._figure import draw_around, rows
 from experiments.stock._kills import (
@@ -26,20 +25,15 @@ from experiments.stock._kills import (
     uncontradicted,
 )
 from harness.claims import Finding, all_of, found, hypothesis
-from harness.claims.samples import FEWEST
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
 from harness.failures.schedule import FailureEvent, Schedule
+from harness.figures.chart import Figure
 from harness.judging.run import LiveRun, measure
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.own import RATE_PER_S
 from harness.stock_kills.scale import SCALES, cluster_spec, keeps
 from workloads.wordcount import word_count
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FAILURES: Mapping[str, tuple[Action, Action]] = {
     "cut off": (Action.CUT, Action.HEAL),
@@ -94,9 +88,9 @@ def schedule(failure: str, rack: str, *, at_s: float, down_s: float) -> Schedule
     )
 
 
-MEASUREMENT = Measurement(
-    id="stock/partition",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "stock/partition",
+    run=run,
     grid={
         Profile.SMOKE: [point("cut off", 1)],
         Profile.QUICK: [point(failure, 2) for failure in FAILURES],
@@ -104,10 +98,8 @@ MEASUREMENT = Measurement(
             point(failure, interval_s) for interval_s in (2, 5) for failure in FAILURES
         ],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
-    run=run,
-    scheduling=Scheduling(keeps=keeps),
+    seconds=(50, 170, 220),
+    keeps=keeps,
     chooses=["harness.engines.structured.engine"],
     actions=frozenset({Action.CUT, Action.HEAL}),
 )

@@ -30,27 +30,23 @@ from harness.claims import (
     not_asked,
     rows_of,
 )
-from harness.claims.samples import FEWEST, difference_of, median_of, ratio_of
+from harness.claims.samples import difference_of, median_of, ratio_of
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, legend_below
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
-from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.kills import SERIES, Kill
-from harness.results.record import Outcome, Point, Profile
 from harness.results.recorded import kill_rows
 from harness.stock_kills.scale import UPDATES_WATERMARK_S, spark_conf
 from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from experiments.stock._kills import Tables
     from harness.judging.passes import PassRecord
-    from harness.results.tables import Results
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=3)
 """Four workers with three slots each. A query has two tasks that read; those with state, four or
@@ -235,9 +231,9 @@ def _restarted(record: PassRecord) -> bool:
     return restarts(record) > 0
 
 
-MEASUREMENT = Measurement(
-    id="stock/real-time-kill",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "stock/real-time-kill",
+    run=run,
     grid={
         Profile.SMOKE: [point("checkpoint", 5), point("active", 5)],
         Profile.QUICK: [point("checkpoint", 5)],
@@ -246,10 +242,8 @@ MEASUREMENT = Measurement(
             point("active", 5),
         ],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 240, Profile.PAPER: 2700},
-    run=run,
-    scheduling=Scheduling(keeps=lambda point: f"{point['scheme']} default"),
+    seconds=(45, 240, 2700),
+    keeps=lambda point: f"{point['scheme']} default",
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf"}),
 )

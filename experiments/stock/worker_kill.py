@@ -9,9 +9,7 @@ equal to that of the same input without a failure, and to the batch query over i
 from __future__ import annotations
 
 from experiments.stock._figure import kill_experiment
-from harness.claims.samples import FEWEST
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
+from harness.experiment import Context, Outcome, Point, Profile, measured
 from harness.stock_kills.measure import point, run_kill
 from harness.stock_kills.own import OPTIONS
 from harness.stock_kills.scale import check_options, keeps, lasts
@@ -22,9 +20,9 @@ def run(point: Point, context: Context) -> Outcome:
     return run_kill(point, context, racks=True)
 
 
-MEASUREMENT = Measurement(
-    id="stock/worker-kill",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "stock/worker-kill",
+    run=run,
     grid={
         # Every scheme opens applications of its own, which takes most of a smoke run. The other
         # scheme is in the smoke profile of stock/workload-kill.
@@ -36,10 +34,8 @@ MEASUREMENT = Measurement(
             for interval_s in (1, 2, 5, 10)
         ],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 150, Profile.PAPER: 330},
-    run=run,
-    scheduling=Scheduling(keeps=keeps),
+    seconds=(45, 150, 330),
+    keeps=keeps,
     chooses=["harness.engines.structured.engine"],
     accepts=OPTIONS | {"failures", "text"},
     check=check_options,

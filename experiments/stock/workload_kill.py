@@ -8,7 +8,7 @@ join of two aggregations, and a filter with a one-second window."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -28,16 +28,11 @@ from experiments.stock._kills import (
 )
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked, paper
-from harness.claims.samples import FEWEST
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
+from harness.figures.chart import Figure
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
-from harness.measurement import Context, Measurement, Origin, Scheduling
-from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.measure import run_kill
 from harness.stock_kills.scale import check_options, keeps
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
 IN_QUICK = ("accidents",)
@@ -60,18 +55,16 @@ def run(point: Point, context: Context) -> Outcome:
     return run_kill(point, context, workload=workload_of(name, context), rate_per_s=rate_per_s)
 
 
-MEASUREMENT = Measurement(
-    id="stock/workload-kill",
-    origin=Origin.MEASURED,
+MEASUREMENT = measured(
+    "stock/workload-kill",
+    run=run,
     grid={
         Profile.SMOKE: [_point(SHOWN[0], "active")],
         Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in IN_QUICK],
         Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
     },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: FEWEST},
-    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 105, Profile.PAPER: 230},
-    run=run,
-    scheduling=Scheduling(keeps=keeps),
+    seconds=(60, 105, 230),
+    keeps=keeps,
     chooses=["harness.engines.structured.engine"],
     accepts=frozenset({"conf"}),
     check=check_options,

@@ -7,8 +7,6 @@ ten minutes and per server (of that day), popularity and types (of 10,000 genuin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -16,16 +14,9 @@ from datasets.worldcup import facts
 from datasets.worldcup.format import TYPES, Records
 from datasets.worldcup.generator import START_S, Day66
 from harness.claims import Claim, Finding, every, invariant
-from harness.experiment import Experiment
+from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
+from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLACK, BLUE
-from harness.measurement import Context, Measurement, Origin
-from harness.results.record import Outcome, Point, Profile
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from harness.results.tables import Results
 
 THINNING = 100
 PARTITIONS = 2
@@ -87,14 +78,7 @@ def _types(sample: Records) -> list[Row]:
     ]
 
 
-MEASUREMENT = Measurement(
-    id="stock/worldcup-fit",
-    origin=Origin.COMPUTED,
-    grid={profile: [{}] for profile in Profile},
-    repeats={Profile.SMOKE: 2, Profile.QUICK: 5, Profile.PAPER: 20},
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
-    run=run,
-)
+MEASUREMENT = computed("stock/worldcup-fit", run=run, grid=[{}], seconds=0.3, repeats=(2, 5, 20))
 
 # Shown: no record depends on what follows.
 

@@ -15,8 +15,7 @@ from harness.cluster.base import Action, Cluster, Node
 from harness.engines.base import Engine, EngineKind, Guarantee, Setup
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.judging.outcome import against_truth
-from harness.judging.runner import Runner, steady_plan
+from harness.judging.runner import Runner
 from harness.seeds import derive_seed, generator
 from workloads.base import Workload
 
@@ -140,33 +139,25 @@ class AnyEndurance:
         """Make the pass of that number; return False if the engine is of no more use."""
         schedule = kills(self.seed, number, engine.targets(), self.seconds)
         name = f"endure-{number + 1}"
-        plan = steady_plan(
-            name, self.workload, self.rate_per_s, self.seconds, INTERVAL_S, schedule=schedule
-        )
         context = cast("Context", _Alone(self.cluster.scratch(name)))
-        made = Runner(engine, self.setup, self.cluster, context).run(plan, truth=True)
-        record, due = made.record, made.due(self.seconds)
-        identity = self.workload.identity_in_run
-        stable = record.deliveries[record.deliveries["stability"] == "stable"]
-        difference = against_truth(stable, due, self.workload, identity)
-        felt = sum(
-            1
-            for done in record.injected
-            if done.event.action is Action.KILL and any(victim.felt for victim in done.victims)
-        )
-        wrong = len(difference.extra) + len(difference.wrong)
+        made = Runner(engine, self.setup, self.cluster, context).steady(
+            name, self.workload, self.rate_per_s, self.seconds, INTERVAL_S,
+            schedule=schedule, truth=True,
+        )  # fmt: skip
+        record, due, wrong = made.record, made.due(self.seconds), made.wrong(self.seconds)
+        felt = sum(done.event.action is Action.KILL and done.felt for done in record.injected)
         counts.kills += felt
         counts.passes += 1
         counts.results += len(due)
-        counts.lost += len(difference.missing)
-        counts.contradictions += wrong
-        counts.repeated += int(stable.duplicated(identity).sum())
+        counts.lost += wrong["lost"]
+        counts.contradictions += wrong["contradictions"]
+        counts.repeated += wrong["duplicated"]
         counts.stalled += record.stalled
         counts.died += record.died is not None
         self.report(
             f"pass {number + 1}: {felt} killed, {len(due)} results due, "
-            f"{len(difference.missing)} lost, {wrong} wrong; again: --seed {self.seed} --pass "
-            f"{number + 1}"
+            f"{wrong['lost']} lost, {wrong['contradictions']} wrong; again: "
+            f"--seed {self.seed} --pass {number + 1}"
         )
         if record.died is not None:
             self.report(record.died)

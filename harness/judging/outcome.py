@@ -170,6 +170,20 @@ def against_truth(
     return compare(once, due, identity, workload.values, tolerance=workload.tolerance)
 
 
+def wrong_results(
+    deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload
+) -> dict[str, int]:
+    """Count what is wrong with a pass's output: all are 0 where stable results equal the truth."""
+    identity = workload.identity_in_run
+    stable = deliveries[deliveries["stability"] == "stable"]
+    found = against_truth(stable, truth, workload, identity)
+    return {
+        "lost": len(found.missing),
+        "duplicated": int(stable.duplicated(identity).sum()),
+        "contradictions": len(found.extra) + len(found.wrong),
+    }
+
+
 class _Seen:
     """One pass in the view of a reader of its results.
 

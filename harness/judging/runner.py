@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -14,9 +14,11 @@ from harness.cluster.base import Cluster
 from harness.engines.base import Engine, EngineKind, Setup, Work
 from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
-from harness.failures.schedule import NO_FAILURES
+from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.judging.outcome import wrong_results
 from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
+from harness.measure.versions import settled
 from harness.measurement import Context
 from harness.results.setting import AS_IT_COMES, TUNED, Setting
 from workloads.base import Workload
@@ -42,6 +44,17 @@ class Made:
         """Return the true results of the windows that began by ``until_s``."""
         assert self.truth is not None, f"{self.record.name}: no truth was asked for"
         return self.truth[self.truth["window_start_s"] <= until_s]
+
+    @property
+    def settled(self) -> PassRecord:
+        """The record, in which each revision is marked as the last one of its result or not."""
+        workload, record = self.work.workload, self.record
+        final = settled(record.deliveries, workload.identity_in_run, workload.values)
+        return replace(record, deliveries=final)
+
+    def wrong(self, until_s: float = math.inf) -> dict[str, int]:
+        """Count what is wrong with the output, by `wrong_results`, of windows until then."""
+        return wrong_results(self.settled.deliveries, self.due(until_s), self.work.workload)
 
 
 class Runner:
@@ -98,6 +111,21 @@ class Runner:
                 computed = self.engine.truth(one.work)
                 due = relative_windows(computed, plan.workload, record.origin_unix_s)
             return Made(record=record, work=one.work, setting=setting, truth=due)
+
+    def steady(
+        self,
+        name: str,
+        workload: Workload,
+        rate_per_s: float,
+        load_s: float,
+        interval_s: float,
+        *,
+        schedule: Schedule = NO_FAILURES,
+        **how: Any,
+    ) -> Made:
+        """Make one pass at a constant rate; ``how`` is that of `run`."""
+        plan = steady_plan(name, workload, rate_per_s, load_s, interval_s, schedule=schedule)
+        return self.run(plan, **how)
 
     def warm_up(self, plan: Callable[[float], PassPlan], piece_s: float, at_most_s: float) -> None:
         """Send load that is not measured, in pieces, until batches no longer become shorter."""

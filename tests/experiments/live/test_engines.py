@@ -10,11 +10,12 @@ import pytest
 
 from experiments.live._engines_claims import curves_of
 from experiments.live._judged import Tables
-from experiments.live._kills import compare, recoveries
+from experiments.live._kills import recoveries
 from experiments.live._rates import REAL_TIME
 from experiments.live.engines import EXPERIMENT, RATES
 from harness.claims import Word
 from harness.claims.samples import FEWEST
+from harness.judging.outcome import wrong_results
 from harness.results.record import Profile
 from tests.experiments.live.judging import judged
 from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
@@ -76,19 +77,19 @@ def test_what_did_not_come_back_has_no_time() -> None:
 
 def test_equal_output_has_nothing_wrong() -> None:
     found = deliveries().assign(stability="stable")
-    assert compare(found, truth(), WORKLOAD) == {"lost": 0, "duplicated": 0, "contradictions": 0}
+    assert not any(wrong_results(found, truth(), WORKLOAD).values())
 
 
 def test_whatever_is_wrong_is_counted() -> None:
     found = deliveries().assign(stability="stable")
     wrong = found["count"].where(found.index > 0, found["count"] + 1)
     changed = found.assign(count=wrong)
-    assert compare(changed, truth(), WORKLOAD)["contradictions"] == 1
-    assert compare(found.iloc[2:], truth(), WORKLOAD)["lost"] == 2
+    assert wrong_results(changed, truth(), WORKLOAD)["contradictions"] == 1
+    assert wrong_results(found.iloc[2:], truth(), WORKLOAD)["lost"] == 2
     twice = pd.concat([found, found.iloc[:3]])
-    assert compare(twice, truth(), WORKLOAD)["duplicated"] == 3
+    assert wrong_results(twice, truth(), WORKLOAD)["duplicated"] == 3
     tentative = found.assign(stability="tentative")
-    assert compare(tentative, truth(), WORKLOAD)["lost"] == len(truth())
+    assert wrong_results(tentative, truth(), WORKLOAD)["lost"] == len(truth())
 
 
 def test_times_count_from_the_earlier_instant() -> None:

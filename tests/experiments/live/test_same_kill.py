@@ -16,7 +16,7 @@ from experiments.live._outage import pause_and_work_s, reports_of
 from experiments.live._peers_rows import FLINK, RACK, STOCK, TASKS, TUNED, WORDS, WORKER
 from harness.judging import trust
 from harness.judging.passes import PassPlan
-from harness.judging.runner import Made
+from harness.judging.runner import Made, Runner
 from harness.results.record import Profile
 from harness.results.setting import Setting
 from harness.results.tables import Results
@@ -161,17 +161,19 @@ def test_kills_one_after_the_other_are_invalid_if_one_was_late(
     )
     plans: list[PassPlan] = []
 
-    due = truth()
+    class Answers(Runner):
+        def __init__(self) -> None:
+            self.engine = cast(Any, SimpleNamespace(targets=lambda: [SimpleNamespace(name="r1n1")]))
+            context = SimpleNamespace(seed=lambda *names: 500, profile=Profile.QUICK)
+            self.context = cast(Any, context)
 
-    def one_pass(plan: PassPlan, *, truth: bool) -> Made:
-        plans.append(plan)
-        return Made(record=made, work=cast(Any, None), setting=Setting(), truth=due)
+        def run(self, plan: PassPlan, **_: Any) -> Made:
+            plans.append(plan)
+            work = cast(Any, SimpleNamespace(workload=WORKLOAD))
+            return Made(record=made, work=work, setting=Setting(), truth=truth())
 
-    engine = SimpleNamespace(targets=lambda: [SimpleNamespace(name="r1n1")])
-    context = SimpleNamespace(seed=lambda *names: 500, profile=Profile.QUICK)
-    runner = SimpleNamespace(engine=engine, context=context, run=one_pass)
     found = measure_kills(
-        cast(Any, runner), workload=WORKLOAD, rate_per_s=100, interval_s=0.1, checkpoint_s=2.0,
+        Answers(), workload=WORKLOAD, rate_per_s=100, interval_s=0.1, checkpoint_s=2.0,
         kills=1, gap_s=29.0,
     )  # fmt: skip
     assert (found.invalid is None) == (lateness_s < 0.1)
