@@ -23,7 +23,7 @@ A reworded claim, a note or a colour discards none."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Union
 
 from harness.claims import Claim
@@ -104,6 +104,17 @@ class Experiment:
     scaled_by: Experiment | None = None
     """The experiment that finds the factor by which this machine's grids must be longer. It runs
     first, in every profile but smoke, and `Context.calibration` has its values."""
+
+    def live(self, measurement: Measurement, **given: Any) -> Experiment:
+        """Return its live counterpart, which is the same but for what is ``given``.
+
+        Quick has it with its page, and smoke has a quicker one in its place."""
+        usual = {
+            "figure": f"{self.figure}, live",
+            "smoke_covered_by": "stock/worker-kill",
+            "quick_by_page": True,
+        }
+        return replace(self, measurement=measurement, **{**usual, **given})
 
     @property
     def id(self) -> str:

@@ -326,16 +326,9 @@ def by_combination(
     return {"points": points, "passes": passes}
 
 
-def shown(measurement: Measurement, **given: Any) -> Experiment:
-    """Return a live figure of Borealis' paper, the counterpart of the simulated one."""
-    return Experiment(
-        measurement=measurement,
-        paper=_shared.PAPER,
-        fewest=_shared.FEWEST,
-        smoke_covered_by="stock/worker-kill",
-        quick_by_page=True,
-        **{"counterpart": measurement.id.removesuffix("-live"), **given},
-    )
+def shown(simulated: Experiment, measurement: Measurement, **given: Any) -> Experiment:
+    """Return the live counterpart of a simulated figure."""
+    return simulated.live(measurement, counterpart=simulated.id, fewest=_shared.FEWEST, **given)
 
 
 def drawn(chart: Chart) -> Chart:

@@ -243,13 +243,11 @@ EXPERIMENT = Experiment(
 )
 
 LIVE_EXPERIMENT = _live.shown(
-    measurement=LIVE_MEASUREMENT,
-    figure="Figure 9, live",
+    EXPERIMENT,
+    LIVE_MEASUREMENT,
     title="Delay and tentative tuples over the availability bound, on a real pair",
-    statement=EXPERIMENT.statement,
     table=live_table,
     draw=_live.drawn(draw),
-    main=True,
     claims=[
         _live.converges,
         *(claim.on("points") for claim in SENTENCES),

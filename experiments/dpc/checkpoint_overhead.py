@@ -223,13 +223,9 @@ def _larger(sentence: Sentence, column: str, one: str, other: str) -> Claim:
     return sentence.at_least(
         median_of(apart),
         0.0,
-        given=applied(_known, apart),
+        given=applied(lambda each: each is not None, apart),
         samples=apart.round(4).tolist(),
     )
-
-
-def _known(apart: pd.Series[float] | None) -> bool:
-    return apart is not None
 
 
 EXPERIMENT = Experiment(
@@ -282,13 +278,13 @@ EXPERIMENT = Experiment(
 )
 
 LIVE_EXPERIMENT = _live.shown(
-    measurement=LIVE_MEASUREMENT,
+    EXPERIMENT,
+    LIVE_MEASUREMENT,
     sentences={
         "checkpoints-cost-more": "dpc/checkpoint-overhead/copies-cost-more",
         "grows-with-state": "dpc/checkpoint-overhead/table-2",
         "grows-with-frequency": "dpc/checkpoint-overhead/table-2",
     },
-    figure="Figure 12 (right), live",
     title="The price of being able to go back, live",
     statement="Checkpoints cost more than stream markers, both grow with S and 1/l.",
     table=live_table,
@@ -340,5 +336,4 @@ LIVE_EXPERIMENT = _live.shown(
         "Without a declared speed; the paper's interval is 200 ms. Neither on "
         "entering UP_FAILURE alone is drawn: without a failure it is the pass without both.",
     ),
-    figure_size_in=(7.5, 4.0),
 )

@@ -319,17 +319,12 @@ EXPERIMENT = Experiment(
 )
 
 LIVE_EXPERIMENT = _live.shown(
-    measurement=LIVE_MEASUREMENT,
-    sentences={
-        "process-most/batches": "dpc/failure-duration/process-most",
-    },
-    figure="Figure 10, live",
+    EXPERIMENT,
+    LIVE_MEASUREMENT,
     title="Six policies over the duration of a failure, on a real pair",
-    statement=EXPERIMENT.statement,
     table=live_table,
     draw=_live.drawn(draw),
     printed=[NUMBERS[0].on("points")],
     claims=[_live.converges, *(claim.on("points") for claim in SENTENCES)],
     notes=(_live.NOTE,),
-    figure_size_in=(9.5, 4.2),
 )

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import pandas as pd
 
-from experiments.dpc import _live
+from experiments.dpc import _live, _shared
 from experiments.live._runs import outcome_of
 from harness.claims import Rule, applied, median_of, paper, rows, rows_of
 from harness.claims.cells import Cells, Printed
 from harness.cluster.base import Action
-from harness.experiment import Context, Outcome, Point, Profile, Results
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLUE, VERMILION
@@ -110,8 +110,11 @@ passes, kills = rows_of("passes"), rows_of("kills")
 delay_s, tentative = passes["delay_new_s"].astype(float), passes["tentative"].astype(float)
 took_s = kills["paper_recovery_s"].astype(float).fillna(float("inf"))
 
-EXPERIMENT = _live.shown(
-    counterpart="",
+EXPERIMENT = Experiment(
+    paper=_shared.PAPER,
+    fewest=_shared.FEWEST,
+    smoke_covered_by="stock/worker-kill",
+    quick_by_page=True,
     measurement=MEASUREMENT,
     figure="Section 5, failure of a node, live",
     title="The replica masks the failure of a node",

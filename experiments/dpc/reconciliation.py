@@ -441,7 +441,8 @@ EXPERIMENT = Experiment(
 )
 
 LIVE_EXPERIMENT = _live.shown(
-    measurement=LIVE_MEASUREMENT,
+    EXPERIMENT,
+    LIVE_MEASUREMENT,
     sentences={"grows": "dpc/reconciliation/linear"},
     figure="Figure 12 (left, middle), live",
     title="Checkpoint/redo against undo/redo, at a real operator's costs",
@@ -496,5 +497,4 @@ LIVE_EXPERIMENT = _live.shown(
         "tuples of input. The history without tentative tuples and the reading back of it are not "
         "there: a batch that is taken back is dropped, not read.",
     ),
-    figure_size_in=(9.0, 4.0),
 )

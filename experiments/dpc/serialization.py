@@ -195,8 +195,8 @@ EXPERIMENT = Experiment(
 )
 
 LIVE_EXPERIMENT = _live.shown(
-    measurement=LIVE_MEASUREMENT,
-    figure="Table 3, live",
+    EXPERIMENT,
+    LIVE_MEASUREMENT,
     title="Delay that serialization adds, over the bucket size, live",
     statement="The average end-to-end delay grows linearly with the boundary interval.",
     table=live_table,
@@ -244,5 +244,4 @@ LIVE_EXPERIMENT = _live.shown(
         "From the middle of a bucket until its result is in Kafka: half a bucket, and the way "
         "through Kafka, the node and the client. The paper's buckets and values are lost.",
     ),
-    figure_size_in=(7.0, 4.0),
 )

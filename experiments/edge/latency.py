@@ -13,7 +13,6 @@ count as in that minute: ten parts and fifty."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -424,17 +423,13 @@ LIVE_CLAIMS = [
         if each is not acknowledged_above_5
     ),
 ]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     counterpart=EXPERIMENT.id,
-    measurement=LIVE_MEASUREMENT,
-    figure="Figure 6, live",
     title="Latency of accident detection over the input rate, live",
     table=tabulate_live,
     draw=draw_live,
     printed=[each.on("latencies") for each in NUMBERS],
     claims=LIVE_CLAIMS,
     notes=LIVE_NOTES,
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

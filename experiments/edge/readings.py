@@ -117,15 +117,16 @@ def _left_s(
     )
 
 
-def _grid() -> Sequence[Point]:
-    return [
+MEASUREMENT = computed(
+    "edge/readings",
+    [
         {"gateways": gateways, "budget": budget}
         for gateways in GATEWAY_BYTES_PER_S
         for budget in prediction.BUDGETS
-    ]
-
-
-MEASUREMENT = computed("edge/readings", run=run, grid=_grid(), seconds=(0.1, 0.33, 15.0))
+    ],
+    (0.1, 0.33, 15.0),
+    run=run,
+)
 
 # Shown: no record depends on what follows.
 

@@ -10,10 +10,7 @@ checkpoints, by the kernel's counters of each connection (`harness.cluster.traff
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,8 @@ from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import LINES, MECHANISMS, RATES, deploy
 from experiments.edge._live import BATCH_S, Tables, about_live
 from experiments.edge._runs import INPUT_S
+from experiments.live._cpu import Sampler
+from experiments.live._runs import nodes_cpu_s
 from experiments.ppa._topology import SPEC, kept
 from harness.claims import (
     Cause,
@@ -75,7 +74,6 @@ LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 24.0, Profile.PAPER: 60.0}
 """Long against the kernel's ticks of 10 ms, in which it gives each process's time."""
 SETTLE_S = 4.0
 """Time of a pass until copies are placed and replicas have caught up."""
-EVERY_S = 1.0
 
 
 def run_live(point: Point, context: Context) -> Outcome:
@@ -116,44 +114,28 @@ def used(
 
     Interpolated between samples, as a busy machine takes few."""
     mine = usage[usage["who"].isin(nodes)].dropna(subset=["cpu_s", "resident_bytes"])
-    cpu_s = 0.0
-    for _, samples in mine.groupby("who"):
-        begun, ended = np.interp([from_s, until_s], samples["at_s"], samples["cpu_s"])
-        cpu_s += float(ended - begun)
+    cpu_s = nodes_cpu_s(mine, nodes, from_s=from_s, until_s=until_s)
     memory = mine.groupby("at_s")["resident_bytes"].sum()
     inside = memory[(memory.index >= from_s) & (memory.index <= until_s)]
     mean = float((inside if len(inside) else memory).mean())
     return {"cores": cpu_s / (until_s - from_s), "memory_mb": mean / 1e6}
 
 
-@dataclass(slots=True)
-class Carried:
-    """A sampler of the bytes between nodes on its own thread; a context manager around a pass."""
+class Carried(Sampler[Mapping[int, int] | None]):
+    """A sampler of the bytes that each connection has carried between nodes.
 
-    cluster: Cluster
-    _samples: list[tuple[float, Mapping[int, int] | None]] = field(default_factory=list)
-    _stopping: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    None where the kernel shows none."""
 
-    def __enter__(self) -> Carried:
-        self._thread = threading.Thread(target=self._run, name="count bytes", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         from harness.cluster.processes import members
         from harness.cluster.traffic import between
 
-        ports = {self.cluster.redis.port}
-        while not self._stopping.wait(EVERY_S):
-            workers = members(self.cluster.run).items()
+        def read() -> Mapping[int, int] | None:
+            workers = members(cluster.run).items()
             pids = [stat.pid for worker, stats in workers if worker for stat in stats]
-            self._samples.append((time.time(), between(pids, ports)))
+            return between(pids, {cluster.redis.port})
+
+        super().__init__(read)
 
     def between(self, from_unix_s: float, until_unix_s: float) -> float | None:
         """Return the bytes between two instants, scaled from the samples in between.
@@ -443,12 +425,10 @@ LIVE_CLAIMS = [
         # that the load took.
     )(_ranges),
 ]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={"ranges": "edge/resources/full-range"},
     counterpart=EXPERIMENT.id,
-    measurement=LIVE_MEASUREMENT,
-    figure="Figure 9, live",
     title="What the four mechanisms take of processor, memory and network, live",
     table=tabulate_live,
     draw=_drawing(LIVE_STAMP, lambda tables: tables["used"], finish=_printed),
@@ -465,6 +445,4 @@ LIVE_EXPERIMENT = replace(
         "containers, whose connections this process does not see.",
         *_deployment.NOTES,
     ),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

@@ -285,18 +285,14 @@ LIVE_CLAIMS = [
     ),
     in_time,
 ]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    latency.LIVE_MEASUREMENT,
     counterpart=EXPERIMENT.id,
-    measurement=latency.LIVE_MEASUREMENT,
     name="live/edge-success",
-    figure="Figures 7 and 8, live",
     title="Success rate and throughput of accident detection over the input rate, live",
     table=tabulate_live,
     draw=draw_live,
     printed=[each.on("rates") for each in NUMBERS],
     claims=LIVE_CLAIMS,
     notes=latency.LIVE_NOTES,
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

@@ -8,7 +8,6 @@ change significantly."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -347,11 +346,9 @@ LIVE_CLAIMS = [
     equal_output,
     *(about_live(each, "throughput") for each in CLAIMS),
 ]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     counterpart=EXPERIMENT.id,
-    measurement=LIVE_MEASUREMENT,
-    figure="Figure 5, live",
     title="Throughput of accident detection around a failure, live",
     table=tabulate_live,
     draw=draw_live,
@@ -370,6 +367,4 @@ LIVE_EXPERIMENT = replace(
         "node, which die with it, are not started.",
         *_deployment.NOTES,
     ),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

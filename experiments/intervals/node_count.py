@@ -71,10 +71,6 @@ def _mark_printed(axes: Axes, _: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def _cost(cost_s: float) -> str:
-    return f"c = {format_duration(cost_s)}"
-
-
 gain = rows.pivot(index="nodes", columns="cost_s", values="increase_percent")
 recovered = gain[RECOVERED_COST_S]
 large = recovered[recovered.index >= 100]
@@ -136,7 +132,15 @@ EXPERIMENT = Experiment(
                 where=rows["cost_s"] == rows["cost_s"].iloc[0],
             ),
             Panel(
-                [Line(x="nodes", y="increase_percent", by="cost_s", label=_cost), _mark_printed],
+                [
+                    Line(
+                        x="nodes",
+                        y="increase_percent",
+                        by="cost_s",
+                        label=lambda c: f"c = {format_duration(c)}",
+                    ),
+                    _mark_printed,
+                ],
                 "nodes",
                 "utilization gained by T* over T = 30 min, %",
                 x_range=(0, 2030),

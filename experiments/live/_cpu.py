@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
 
+Value = TypeVar("Value")
 EVERY_S = 0.5
 BROKER, REDIS = "kafka", "redis"
 """Names of the servers, the first as in the journal of a local cluster."""
@@ -87,22 +88,18 @@ def _is_java(pid: int) -> bool:
         return False
 
 
-class CpuWatch:
+class Sampler(Generic[Value]):
     """A sampler on its own thread; a context manager around a pass."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        engine: Engine,
-        read: Callable[[Cluster, Engine], Mapping[str, float]] = cpu_s,
-    ) -> None:
-        """Watch the CPU seconds so far that ``read`` returns, by name."""
-        self._cluster, self._engine, self._read = cluster, engine, read
-        self._samples: list[tuple[float, Mapping[str, float]]] = []
+    def __init__(self, read: Callable[[], Value]) -> None:
+        """Sample what ``read`` returns, which grows."""
+        self._read = read
+        self._samples: list[tuple[float, Value]] = []
+        """Each with its Unix time."""
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch CPU", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
-    def __enter__(self) -> CpuWatch:
+    def __enter__(self) -> Self:
         self._sample()
         self._thread.start()
         return self
@@ -117,8 +114,12 @@ class CpuWatch:
             self._sample()
 
     def _sample(self) -> None:
-        used = self._read(self._cluster, self._engine)
-        self._samples.append((time.time(), used))
+        value = self._read()
+        self._samples.append((time.time(), value))
+
+
+class CpuWatch(Sampler[Mapping[str, float]]):
+    """A sampler of the CPU seconds used so far, by name."""
 
     def between(self, from_unix_s: float, until_unix_s: float | None = None) -> dict[str, float]:
         """Return CPU seconds by part between two instants, the second by default the last sample's.

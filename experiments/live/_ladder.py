@@ -22,7 +22,6 @@ from harness.experiment import Outcome, Profile
 from harness.judging.climb import Climb
 
 if TYPE_CHECKING:
-    from harness.cluster.base import Cluster
     from harness.engines.base import Engine
     from harness.judging.passes import PassRecord
     from harness.judging.runner import Made, Runner
@@ -230,7 +229,8 @@ class _Rungs:
         """Make one pass at a rate, and compare its results with the ground truth."""
         from harness.measure.versions import revises
 
-        watch = CpuWatch(self._runner.cluster, self._runner.engine, _all_cpu_s)
+        cluster, engine = self._runner.cluster, self._runner.engine
+        watch = CpuWatch(lambda: {**cpu_s(cluster, engine), **servers_cpu_s(cluster)})
         made = self._pass("rung", rate_per_s, SETTLE_S + seconds, truth=True, watch=watch)
         record, wrong = made.settled, made.wrong(made.record.until_s)
         revised = revises(made.record.deliveries)
@@ -238,10 +238,6 @@ class _Rungs:
         judged = record.drained and not found["dropped"]
         counted = sum(wrong.values()) if judged else None
         return {**found, **wrong, "wrong": counted, "results": len(record.deliveries)}
-
-
-def _all_cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
-    return {**cpu_s(cluster, engine), **servers_cpu_s(cluster)}
 
 
 def rung_of(

@@ -20,7 +20,6 @@ from experiments.live._matrix_table import (
     OURS,
     PASS,
     PASSES,
-    Column,
     differences_of,
     failure_by_failure,
     of_scheme,
@@ -107,7 +106,7 @@ def _pair(one: str, other: str) -> Claim:
             why = f"for {len(pairs)} comparisons {too_few(passes, needed)}"
             return Finding(held=None, why=why, samples=passes)
         shown = {
-            _plain(column): {
+            column.label.replace("\n", " "): {
                 name: described(of_scheme(tables, column, name)) for name in (one, other)
             }
             for column in differing(pairs)
@@ -142,10 +141,6 @@ def why_equal(tables: Tables, one: str, other: str, columns: int) -> str:
 
 
 _BACK = BY_NAME["inside_s"]
-
-
-def _plain(column: Column) -> str:
-    return column.label.replace("\n", " ")
 
 
 def _less(

@@ -38,9 +38,9 @@ KILLS = (1, 6)
 """Least and most workers that an exponential schedule may kill: of two, one has to live."""
 
 
-def kept(scheme: str) -> str:
+def kept(point: Point) -> str:
     """Name the warm application, which serves one scheme."""
-    return f"{ENGINE} {SCHEMES[scheme]}"
+    return f"{ENGINE} {SCHEMES[str(point['scheme'])]}"
 
 
 def run(point: Point, scale: Scale, context: Context) -> Outcome:

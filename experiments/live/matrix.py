@@ -163,11 +163,6 @@ def grid(workloads: Sequence[str], *, stock: bool = False) -> list[Point]:
     return ours + theirs
 
 
-def _keeps(point: Point) -> str:
-    scheme = str(point["scheme"])
-    return KEPT if scheme == ALL else _matrix_stock.kept(scheme)
-
-
 TOP_K, JOIN, ROADS, WORDS = WORKLOADS
 
 MEASUREMENT = measured(
@@ -179,7 +174,7 @@ MEASUREMENT = measured(
         Profile.PAPER: grid(tuple(WORKLOADS), stock=True),
     },
     seconds=(150.0, 710.0, 350.0),
-    keeps=_keeps,
+    keeps=lambda point: KEPT if point["scheme"] == ALL else _matrix_stock.kept(point),
     chooses=["harness.engines.tasks.engine", "harness.engines.structured.engine"],
 )
 

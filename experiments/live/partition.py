@@ -101,7 +101,12 @@ def run(point: Point, context: Context) -> Outcome:
     names = {"-".join(cell).replace(" ", "-"): cell for cell in variants}
     by_name = {name: variants[cell] for name, cell in names.items()}
     found = measure_each(wanted, by_name, cluster, context)
-    return together({name: _named(found[name], names[name], scale.down_s) for name in found})
+    outcomes = {}
+    for name, one in found.items():
+        scheme, failure = names[name]
+        more = {"scheme": scheme, "failure": failure, **_beyond(one, scale.down_s)}
+        outcomes[name] = replace(one, values={**more, **one.values})
+    return together(outcomes)
 
 
 def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
@@ -112,12 +117,6 @@ def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
         checkpoint_s=CHECKPOINT_S, heartbeat_s=HEARTBEAT_S, suspect_s=SUSPECT_S, plan=plan
     )
     return Setup(scheme=scheme, brief=brief, parameters=parameters)
-
-
-def _named(outcome: Outcome, cell: tuple[str, str], down_s: float) -> Outcome:
-    """Add its scheme and failure."""
-    names = dict(zip(("scheme", "failure"), cell, strict=True))
-    return replace(outcome, values={**names, **outcome.values, **_beyond(outcome, down_s)})
 
 
 def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     )
     runner = warm("tasks", "rppg", parameters, context)
     copies = program_at(workload, INTERVAL_S).topology.task_count + len(replicated) // 2
-    watch = CpuWatch(runner.cluster, runner.engine, lambda c, _: {"loops": loops_s(c)})
+    watch = CpuWatch(lambda: {"loops": loops_s(runner.cluster)})
     costs: list[MeasuredCosts] = []
 
     def measure(work: Work, record: PassRecord) -> None:

@@ -90,10 +90,10 @@ def _named(load: str, parts: Mapping[str, float]) -> dict[str, float]:
 
 def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
     """Return cores by part, and their sum, while nothing runs."""
-    from experiments.live._cpu import CpuWatch
+    from experiments.live._cpu import CpuWatch, cpu_s
 
     begin = time.time()
-    with CpuWatch(cluster, engine) as watch:
+    with CpuWatch(lambda: cpu_s(cluster, engine)) as watch:
         time.sleep(WAITING_S)
     cores = {name: s / WAITING_S for name, s in watch.between(begin, begin + WAITING_S).items()}
     return {**cores, "cores": sum(cores.values())}
@@ -107,7 +107,8 @@ def _pass(runner: Runner, rate: float) -> dict[str, float]:
     context = runner.context
     seconds = LOAD_S[context.profile]
     workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
-    watch = CpuWatch(runner.cluster, runner.engine, lambda c, e: {**cpu_s(c, e), LOOPS: loops_s(c)})
+    cluster, engine = runner.cluster, runner.engine
+    watch = CpuWatch(lambda: {**cpu_s(cluster, engine), LOOPS: loops_s(cluster)})
     made = runner.steady(
         f"at-{rate:g}", workload, rate, seconds, INTERVAL_S, truth=True, watch=watch
     )

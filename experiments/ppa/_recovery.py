@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -34,6 +35,15 @@ LEVELS = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
 SOURCES = 16
 SYNTHETIC = tuple(range(SOURCES, SOURCES + sum(LEVELS.values())))
 """Task numbers, O1 first."""
+FIRSTS = dict(zip(LEVELS, accumulate([SOURCES, *LEVELS.values()]), strict=False))
+"""The first task of each operator."""
+
+
+def level_of(task: int) -> str:
+    """Return the operator of a synthetic task."""
+    return next(name for name in reversed(FIRSTS) if task >= FIRSTS[name])
+
+
 MACHINE = Costs(batch_us=1_000, tuple_us=100, store_us=5, load_us=5)
 COSTS = replace(MACHINE, source_us=20, check_us=10)
 """The same with what live sources and duplicates cost by themselves."""
@@ -92,28 +102,23 @@ def half_of_the_trees() -> tuple[int, ...]:
     """Return the sink and the whole subtree above one of its two inputs.
 
     These are 8 of the 15 tasks, so that half of the MC-trees are complete."""
-    chosen: list[int] = []
-    first = SOURCES
-    for degree in LEVELS.values():
-        chosen += range(first, first + max(1, degree // 2))
-        first += degree
-    return tuple(chosen)
+    return tuple(
+        FIRSTS[name] + number
+        for name, degree in LEVELS.items()
+        for number in range(max(1, degree // 2))
+    )
 
 
 def one_location() -> Sequence[tuple[tuple[int, ...], float]]:
     """Return a task in the middle, for the smoke profile."""
-    return [((SOURCES + LEVELS["O1"],), 1.0)]
+    return [((FIRSTS["O2"],), 1.0)]
 
 
 def locations() -> Sequence[tuple[tuple[int, ...], float]]:
     """Return pairs of failed task and weight for the mean over locations.
 
     The tasks of a level behave alike, so one of each level is enough."""
-    found, first = [], SOURCES
-    for degree in LEVELS.values():
-        found.append(((first,), degree / len(SYNTHETIC)))
-        first += degree
-    return found
+    return [((FIRSTS[name],), degree / len(SYNTHETIC)) for name, degree in LEVELS.items()]
 
 
 def options_of(
@@ -168,13 +173,7 @@ def _windows(window_s: int, replayed: Collection[int] | None) -> dict[str, int]:
     operators up to the last of those tasks and fills their windows on its way."""
     if replayed is None:
         return dict.fromkeys(LEVELS, window_s)
-    last = max(replayed)
-    first = SOURCES
-    for name, degree in LEVELS.items():
-        if first <= last < first + degree:
-            return {name: window_s}
-        first += degree
-    raise AssertionError(f"task {last} is a source")
+    return {level_of(max(replayed)): window_s}
 
 
 def measure(options: Options) -> Recovered:

@@ -219,25 +219,6 @@ def placement() -> tuple[int, ...]:
     return (*sources, *range(len(SYNTHETIC)))
 
 
-def one_of_each_level() -> Sequence[int]:
-    """Return the first task of O1 to O4."""
-    found, first = [], SOURCES
-    for degree in LEVELS.values():
-        found.append(first)
-        first += degree
-    return found
-
-
-def level_of(task: int) -> str:
-    """Return the operator of a synthetic task."""
-    first = SOURCES
-    for name, degree in LEVELS.items():
-        if task < first + degree:
-            return name
-        first += degree
-    raise ValueError(f"task {task} is none of the recovery topology")
-
-
 def kills(at_s: Mapping[int, float]) -> Schedule:
     """Kill the nodes of these tasks at those instants; the engine starts them again."""
     at_once: dict[float, list[str]] = {}

@@ -15,7 +15,6 @@ batches in this process, and against all that the processes take."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -416,15 +415,13 @@ def prohibitive(tables: Tables) -> Finding:
 
 
 LIVE_CLAIMS = [equal_output, rises, prohibitive]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={
         "cost-rises-quickly": "ppa/checkpoint-cost/this-machine/rises",
         "every-second-prohibitive": "ppa/checkpoint-cost/this-machine/prohibitive",
     },
-    measurement=LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
-    figure="Figure 9 (TKDE: 10), live",
     title="Processor time of checkpoints beside normal computation, live",
     table=tabulate_live,
     draw=draw_live,
@@ -439,6 +436,4 @@ LIVE_EXPERIMENT = replace(
         "batches, timed alone. Thin: against all that their processes take without checkpoints, "
         "messages and heartbeats too. Redis, where checkpoints are stored, is not counted.",
     ),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

@@ -405,9 +405,8 @@ following = ways[ways["way"] == ADAPTED]
 took_s = following["ready_after_s"].astype(float)
 ready_s = following["changed_s"].astype(float) + took_s
 
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
-    measurement=LIVE_MEASUREMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
     figure="Section V-C, plan adaptation, live",
     title="A plan that follows the load while the query runs",
@@ -446,6 +445,4 @@ LIVE_EXPERIMENT = replace(
         "fewest new replicas is put in force (harness/planning/adaptation.py).",
     ),
     figure_size_in=(8.0, 4.0),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

@@ -9,7 +9,6 @@ is to be what the planner maximizes: the weighted sum of their OF."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pandas as pd
 
@@ -270,10 +269,9 @@ def not_behind(tables: Tables) -> Finding:
     return every(sa >= greedy - NEAR, mean={"sa": float(sa.mean()), "greedy": float(greedy.mean())})
 
 
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={},
-    measurement=LIVE_MEASUREMENT,
     figure="Figure 17, two queries live",
     title="Plans for two queries of one topology, live",
     statement="The multi-query SA is compared with greedy by the OF of random topologies alone.",
@@ -288,6 +286,4 @@ LIVE_EXPERIMENT = replace(
         "Quick has equal priorities, the paper profile 3 to 1 and 1 to 3, too.",
     ),
     figure_size_in=(7.0, 4.0),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

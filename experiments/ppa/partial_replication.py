@@ -12,7 +12,6 @@ failures, at the instants at which they really were."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -453,14 +452,13 @@ LIVE_CLAIMS = [
     corrected,
     simulated_near("samples", "rate", "interval_s", "series"),
 ]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={
         "active-half-much-earlier": "ppa/partial-replication/half-earlier",
         "in-order-of-plans": "ppa/partial-replication/order",
         "tentative-much-earlier": "ppa/partial-replication/ten-times",
     },
-    measurement=LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
     figure="Figure 10 (TKDE: 12), live and simulated",
     title="A correlated failure with PPA: recovery latency and tentative output, live",
@@ -483,5 +481,5 @@ LIVE_EXPERIMENT = replace(
         *_topology.TWO_MEASURES,
     ),
     figure_size_in=(9.0, 7.2),
-    smoke_covered_by="stock/worker-kill",
+    quick_by_page=False,
 )

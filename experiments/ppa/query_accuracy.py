@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -68,13 +69,11 @@ from harness.topology.model import Topology
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.3, 0.6, 0.9)}
 
 
-def _by(objective: Objective) -> _accuracy.Choice:
-    return lambda topology, budget: planner("sa").plan(topology, budget, objective)
-
-
 def run(point: Point, context: Context) -> Outcome:
     """Plan for both objectives at every ratio, on one input."""
-    choices = {objective.value: _by(objective) for objective in Objective}
+    choices: dict[str, _accuracy.Choice] = {
+        each.value: partial(planner("sa").plan, objective=each) for each in Objective
+    }
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "objective")
 
 
@@ -448,15 +447,14 @@ LIVE_CLAIMS = [
         "The accuracy of live tentative output is the one computed without a cluster",
     ).at_most(apart.mean(), ALIKE, mean_distance=apart.mean(), largest_distance=apart.max()),
 ]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={
         "q1-predicted": "ppa/query-accuracy/q1-close",
         "q1-rises": "ppa/query-accuracy/q1-close",
         "q2-close-to-of": "ppa/query-accuracy/q2-of",
         "q2-not-with-ic": "ppa/query-accuracy/q2-ic",
     },
-    measurement=LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
     figure="Figure 12 (TKDE: 14), live and computed",
     title="OF and IC against the accuracy of live tentative output",
@@ -471,6 +469,4 @@ LIVE_EXPERIMENT = replace(
         "computed on input of the same seed and rates.",
     ),
     figure_size_in=(10.0, 4.2),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

@@ -291,16 +291,14 @@ def greedy_worst(tables: Tables) -> Finding:
 
 
 LIVE_CLAIMS = [equal_output, sa_close, greedy_worst]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    query_accuracy.LIVE_MEASUREMENT,
     sentences={
         "greedy-worst": "ppa/query-fidelity/greedy-last-in-accuracy",
         "sa-close-to-dp": "ppa/query-fidelity/sa-close-in-accuracy",
     },
-    measurement=query_accuracy.LIVE_MEASUREMENT,
     name="live/query-fidelity",
     paper=_random.CONFERENCE,
-    figure="Figure 13 (TKDE: 15), live",
     title="Plans of DP, SA and greedy by the accuracy of live tentative output",
     table=tabulate_live,
     draw=draw_live,
@@ -311,6 +309,4 @@ LIVE_EXPERIMENT = replace(
         "same tasks share a pass.",
     ),
     figure_size_in=(10.0, 6.0),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

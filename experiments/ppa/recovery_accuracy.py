@@ -12,7 +12,7 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -407,15 +407,13 @@ def _live_close(query: str, because: str | None) -> Claim:
 
 
 LIVE_CLAIMS = [equal_output, inc_ahead, _live_close("Q1", TOP_100), _live_close("Q2", None)]
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={
         "inc-ahead": "ppa/recovery-accuracy/ahead-in-accuracy",
         "q1-close-to-of": "ppa/recovery-accuracy/close/q1",
         "q2-close-to-of": "ppa/recovery-accuracy/close/q2",
     },
-    measurement=LIVE_MEASUREMENT,
-    figure="Figure 20, live",
     title="Accuracy of Q1 and Q2 while resources come back, live",
     table=tabulate_live,
     draw=draw_live,
@@ -429,6 +427,4 @@ LIVE_EXPERIMENT = replace(
         "catch up; a result after the next arrival counts as missing.",
     ),
     figure_size_in=(10.0, 4.2),
-    smoke_covered_by="stock/worker-kill",
-    quick_by_page=True,
 )

@@ -15,7 +15,7 @@ leaves out."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import pandas as pd
@@ -26,7 +26,7 @@ from experiments.ppa import _latency, _live_recovery, _random, _topology
 from experiments.ppa._latency import CHECKPOINT, REPLAY
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import MEASURED, in_vain, summary_of, weighted
-from experiments.ppa._recovery import LEVELS, SYNTHETIC
+from experiments.ppa._recovery import FIRSTS, LEVELS, SYNTHETIC, level_of
 from experiments.ppa._topology import LIVE, PACED, SIMULATED, Contender, Recoveries, Row, Shape
 from harness.claims import Cause, Finding, found, paper
 from harness.claims.samples import FEWEST
@@ -124,13 +124,13 @@ def fail_at_s(window_s: float, scale: Scale, shift: float = 0.0) -> dict[str, di
 
     A repetition has a ``shift`` (0 to 1) of its own: all single kills come by that part of the
     distance of two phases later, and the correlated one by that part of an interval."""
-    firsts, every = _topology.one_of_each_level(), LONGEST_S
+    firsts, every = list(FIRSTS.values()), LONGEST_S
     step_s = every * (PHASES[1] - PHASES[0] + 1)
     later_s = shift * every / len(PHASES)
     single, at_s = {}, every * PHASES[0]
     for number, level in enumerate(scale.levels):
         phase = PHASES[number % len(PHASES)]
-        while at_s < max(every, (level + 1) * window_s) or not _in_phase(at_s, phase):
+        while at_s < max(every, (level + 1) * window_s) or abs(at_s / every % 1 - phase) >= 1e-6:
             at_s += step_s
         single[firsts[level]] = (at_s + later_s) / scale.faster
         at_s += step_s
@@ -147,10 +147,6 @@ def fail_at_s(window_s: float, scale: Scale, shift: float = 0.0) -> dict[str, di
 def full_s(point: Point) -> float:
     """Return when the windows of every level are full, in the papers' time."""
     return len(LEVELS) * float(str(point["window_s"]))
-
-
-def _in_phase(at_s: float, phase: float) -> bool:
-    return abs(at_s / LONGEST_S % 1 - phase) < 1e-6
 
 
 def run_live(point: Point, context: Context) -> Outcome:
@@ -211,7 +207,7 @@ class PassKills:
                 contender=self.contender,
                 failure=self.failure,
                 sample=self.part if together else 0,
-                place=ALL_PLACES if together else _topology.level_of(tasks[0]),
+                place=ALL_PLACES if together else level_of(tasks[0]),
                 phase=None if kill is None else kill.at_s * self.faster / LONGEST_S % 1,
             )
 
@@ -375,8 +371,8 @@ def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     }
 
 
-LIVE_EXPERIMENT = replace(
-    EXPERIMENT,
+LIVE_EXPERIMENT = EXPERIMENT.live(
+    LIVE_MEASUREMENT,
     sentences={
         "active-much-faster": "ppa/recovery-correlated/much-faster",
         "active-much-faster-as-fast-as-it-is": "ppa/recovery-correlated/much-faster",
@@ -386,7 +382,6 @@ LIVE_EXPERIMENT = replace(
         "storm-longer-with-window": "ppa/recovery-single/storm-window",
         "storm-faster-with-short-windows": "ppa/recovery-correlated/storm-short-windows",
     },
-    measurement=LIVE_MEASUREMENT,
     paper=_random.CONFERENCE,
     figure="Figures 7 and 8 (TKDE: 8 and 9), live and simulated",
     title="Recovery latency of one and of all failed nodes, live and simulated",
@@ -420,5 +415,5 @@ LIVE_EXPERIMENT = replace(
         "samples on (--repeats 6 for what has one pass a run).",
     ),
     figure_size_in=(10.0, 7.2),
-    smoke_covered_by="stock/worker-kill",
+    quick_by_page=False,
 )

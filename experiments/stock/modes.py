@@ -15,7 +15,7 @@ import pandas as pd
 
 from experiments.stock.real_time_kill import SPEC
 from harness.claims import Claim, Finding, Rule, at_most, every, hypothesis, invariant, not_asked
-from harness.claims.samples import Sample, median_of, ratio_of
+from harness.claims.samples import median_of, ratio_of
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.figures.chart import Axes, Figure
@@ -219,15 +219,11 @@ def same_results(tables: Tables) -> Finding:
     return every(rates["equal"].astype(object), differences=differences)
 
 
-def _ratios(tables: Tables, column: str) -> dict[float, Sample | None]:
-    micro, real = (at(tables, mode, column) for mode in (MICRO, REAL))
-    return {rate: ratio_of(real[rate], micro[rate]) for rate in real.keys() & micro.keys()}
-
-
 def _lower(claim: str, text: str, column: str, limit: float, because: str | None = None) -> Claim:
     @hypothesis(claim, f"At the lowest rate {text}", because=because, rule=BY_RUN)
     def decide(tables: Tables) -> Finding:
-        ratios = _ratios(tables, column)
+        micro, real = (at(tables, mode, column) for mode in (MICRO, REAL))
+        ratios = {rate: ratio_of(real[rate], micro[rate]) for rate in real.keys() & micro.keys()}
         return at_most(ratios[min(ratios)], limit) if ratios else not_asked()
 
     return decide

@@ -116,18 +116,15 @@ def judge(
     }
     return Outcome(
         values=values,
-        series={**_series(calm, broken), **_kept(accuracy, after, truth)},
+        series={
+            **_series(calm, broken),
+            "accuracy": accuracy.windows,
+            SERIES: frame_of(after),
+            again.TRUTH: truth,
+        },
         invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
         again=TWIN_BEHIND if timed and stationary and not kept_up else None,
     )
-
-
-def _kept(accuracy: Scored, after: Sequence[Kill], truth: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {
-        "accuracy": accuracy.windows,
-        SERIES: frame_of(after),
-        again.TRUTH: truth,
-    }
 
 
 def _course(failed: PassRecord) -> dict[str, Any]:
@@ -308,15 +305,11 @@ def _correctness(
         "early_versions": seen.early,
         "setbacks": seen.setbacks,
         "twin_setbacks": calmly.setbacks,
-        "early_error": _early_error(broken, workload, identity),
+        "early_error": early_error(broken.settled, identity, workload.values)
+        if broken.revises
+        else None,
         "uncorrected": seen.uncorrected,
     }
-
-
-def _early_error(seen: _Seen, workload: Workload, identity: list[str]) -> float | None:
-    if not seen.revises:
-        return None
-    return early_error(seen.settled, identity, workload.values)
 
 
 def _unfinished(record: PassRecord) -> str | None:

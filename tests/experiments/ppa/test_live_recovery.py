@@ -15,6 +15,7 @@ from experiments.ppa import _topology, checkpoint_cost, partial_replication
 from experiments.ppa import recovery_single as recovery
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import calibrated
+from experiments.ppa._recovery import FIRSTS, level_of
 from experiments.ppa._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa.partial_replication import LIVE_EXPERIMENT
 from experiments.ppa.recovery_single import SCALES
@@ -69,9 +70,7 @@ def test_primaries_fail_together_and_sources_stay() -> None:
     assert {nodes[node].partition("n")[0] for node in placement[16:]} == {"r1"}
     assert len(set(placement[16:])) == 15
     assert {nodes[node].partition("n")[0] for node in placement[:16]} == {"r2"}
-    assert [_topology.level_of(task) for task in _topology.one_of_each_level()] == [
-        "O1", "O2", "O3", "O4",
-    ]  # fmt: skip
+    assert [level_of(task) for task in FIRSTS.values()] == ["O1", "O2", "O3", "O4"]
 
 
 def test_latency_counts_from_the_detection_until_the_last_is_back() -> None:
@@ -117,9 +116,7 @@ def test_storms_single_failures_are_far_apart() -> None:
     passes = list(recovery._passes(scale, point, 0.0))
     storm = [each for each in passes if each.contender == "Storm" and each.failure == SINGLE]
     assert len({each.name for each in passes}) == len(passes)
-    assert sorted(task for each in storm for task in each.at_s) == list(
-        _topology.one_of_each_level()
-    )
+    assert sorted(task for each in storm for task in each.at_s) == list(FIRSTS.values())
     for each in storm:
         first, second = each.at_s.values()
         assert second - first > 29
