@@ -186,15 +186,15 @@ def simulated_lines(by: str, label: str) -> tuple[Line, Line]:
     return exact, measured
 
 
+def runs_of(table: pd.DataFrame) -> str:
+    """Return the number of simulated runs and their failures in words."""
+    runs = int(table["runs"].min())
+    return f"{runs} runs of {int(table['failures'].min()) // runs:,} failures"
+
+
 def run_stamp(lines: str) -> Callable[[pd.DataFrame], str]:
     """Return the stamp of simulated points, with their number of runs and failures."""
-
-    def words(table: pd.DataFrame) -> str:
-        runs = int(table["runs"].min())
-        failures = int(table["failures"].min() / table["runs"].min())
-        return f"simulated: mean ± sd of {runs} runs of {failures:,} failures; lines: {lines}"
-
-    return words
+    return lambda table: f"simulated: mean ± sd of {runs_of(table)}; lines: {lines}"
 
 
 def curve_chart(

@@ -136,15 +136,6 @@ def _draw_diagonal(axes: Axes, _: pd.DataFrame) -> None:
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=0)
 
 
-def _stamp(table: pd.DataFrame) -> str:
-    runs = int(table["runs"].min())
-    failures = int(table["failures"].min()) // runs
-    return (
-        f"simulated: {runs} runs of {failures:,} failures at each of {len(table)} points, 95 % "
-        "interval; recovered or chosen: lost parameters, as in the figures"
-    )
-
-
 margin = 1.96 * rows["standard_error"]
 spread = (rows["deviation"] ** 2).mean() ** 0.5
 
@@ -195,7 +186,10 @@ EXPERIMENT = Experiment(
             ),
         ],
         layout={"width_ratios": (1, 1.5)},
-        stamp=_stamp,
+        stamp=lambda table: (
+            f"simulated: {_shared.runs_of(table)} at each of {len(table)} points, 95 % interval; "
+            "recovered or chosen: lost parameters, as in the figures"
+        ),
     ),
     claims=CLAIMS,
     notes=(

@@ -190,17 +190,17 @@ def checkpoint_s(record: PassRecord) -> float | None:
 
 def restarts_s(records: Sequence[PassRecord]) -> float | None:
     """Return R: the mean time from a kill until all tasks ran again, where they did."""
-    spans = []
+    spans: list[float] = []
     for record in records:
-        incidents = record.incidents
-        again = incidents[incidents["event"] == "recovered"] if "event" in incidents else incidents
-        for one in record.injected:
-            if one.event.action is not Action.KILL or not one.felt:
-                continue
-            at_s = min(v.earliest_unix_s for v in one.victims if v.felt) - record.start_unix_s
-            mine = again[(again["target"] == one.event.target) & (again["at_s"] > at_s)]
-            if len(mine):
-                spans.append(float(mine["at_s"].min()) - at_s)
+        kills = [
+            (
+                min(v.earliest_unix_s for v in one.victims if v.felt) - record.start_unix_s,
+                one.event.target,
+            )
+            for one in record.injected
+            if one.event.action is Action.KILL and one.felt
+        ]
+        spans += utilization.after_kills(kills, record.incidents, "recovered")
     return float(np.mean(spans)) if spans else None
 
 

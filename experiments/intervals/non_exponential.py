@@ -99,15 +99,6 @@ def _axis(axes: Axes, _: pd.DataFrame) -> None:
     axes.annotate("dashed: the closed form", xy=(0.03, 0.05), xycoords="axes fraction", fontsize=8)
 
 
-def _stamp(table: pd.DataFrame) -> str:
-    runs = int(table["runs"].min())
-    failures = int(table["failures"].min()) // runs
-    return (
-        f"points: simulated, 95 % interval of {runs} runs of {failures:,} failures; "
-        "λ, c, R, n, δ of Table 1's first row; chosen: shapes"
-    )
-
-
 sampled = rows[rows["utilization"].notna()]
 by_shape = rows.groupby("shape").first()
 deviation = sampled["deviation"].abs()
@@ -200,7 +191,10 @@ EXPERIMENT = Experiment(
             ),
         ],
         layout={"width_ratios": (1.7, 1)},
-        stamp=_stamp,
+        stamp=lambda table: (
+            f"points: simulated, 95 % interval of {_shared.runs_of(table)}; "
+            "λ, c, R, n, δ of Table 1's first row; chosen: shapes"
+        ),
     ),
     claims=CLAIMS,
     notes=(

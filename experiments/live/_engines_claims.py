@@ -16,14 +16,7 @@ from experiments.live._engines_figure import LINE, TASKS
 from experiments.live._judged import columns_of
 from experiments.live._ladder import BATCHES
 from experiments.live._rates import REAL_TIME
-from harness.claims import (
-    Finding,
-    at_least,
-    at_most,
-    median_of,
-    ratio_of,
-    unmeasured,
-)
+from harness.claims import Finding, at_least, at_most, median_of, ratio_of, unmeasured
 
 _STOCK, _REAL_TIME = "stock Spark in micro-batches", "stock Spark in real-time mode"
 BOUND_S = 1.0

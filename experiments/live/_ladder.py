@@ -23,15 +23,16 @@ from harness.judging.climb import Climb
 
 if TYPE_CHECKING:
     from harness.engines.base import Engine
-    from harness.judging.passes import PassRecord
-    from harness.judging.runner import Made, Runner
+    from harness.judging.passes import PassPlan, PassRecord
+    from harness.judging.runner import Runner
     from workloads.base import Workload
 
 SETTLE_S = 4.0
 """Time from the begin of the load until windows are full and the first ones have ended."""
 WARM_S = {Profile.SMOKE: (2.0, 2.0), Profile.QUICK: (60.0, 120.0), Profile.PAPER: (90.0, 300.0)}
 """Least and most warm-up of the stock engine, for each workload on an application. It ends when the
-time of a batch no longer falls. The task engine's is `OURS_WARM_S`: it compiles nothing."""
+time of a batch no longer falls (`Runner.warm_up`). The task engine's is `OURS_WARM_S`: it compiles
+nothing."""
 OURS_WARM_S = 6.0
 UPDATES_WARM_S = 30.0
 """Warm-up of real-time mode, whose batches all last for a checkpoint interval."""
@@ -194,36 +195,33 @@ class _Rungs:
 
     def warm_up(self, rate_per_s: float) -> float:
         """Send load until batches no longer become shorter; return the time of one."""
+        from harness.judging.passes import WARM_UP
+
         warmed = _WARMED.setdefault(self._runner.engine, {})
         if self._workload.name in warmed:
             return warmed[self._workload.name]
         least_s, most_s = WARM_S[self._runner.context.profile]
-        batches = self._warm_up(rate_per_s, least_s)
-        spent_s = least_s
-        while spent_s < most_s and course_of(*batches) == Course.FALLING:
-            before, batches = batches, self._warm_up(rate_per_s, least_s / 2)
-            batches = before[1], batches[1]
-            spent_s += least_s / 2
-        warmed[self._workload.name] = batches[1] or self._interval_s
+        batch_s = self._runner.warm_up(
+            lambda seconds: self._plan(WARM_UP, rate_per_s, seconds), least_s / 2, most_s
+        )
+        warmed[self._workload.name] = batch_s or self._interval_s
         return warmed[self._workload.name]
 
     def warm_up_briefly(self, rate_per_s: float, seconds: float) -> float:
         """Send load for these seconds, or less in smoke; return the interval of batches."""
+        from harness.judging.passes import WARM_UP
+
         warmed = _WARMED.setdefault(self._runner.engine, {})
         if self._workload.name not in warmed:
-            self._warm_up(rate_per_s, min(seconds, WARM_S[self._runner.context.profile][0]))
+            seconds = min(seconds, WARM_S[self._runner.context.profile][0])
+            self._runner.run(self._plan(WARM_UP, rate_per_s, seconds))
             warmed[self._workload.name] = self._interval_s
         return self._interval_s
 
-    def _warm_up(self, rate_per_s: float, seconds: float) -> tuple[float | None, float | None]:
-        from harness.judging.passes import WARM_UP
+    def _plan(self, name: str, rate_per_s: float, seconds: float) -> PassPlan:
+        from harness.judging.runner import steady_plan
 
-        made = self._pass(WARM_UP, rate_per_s, seconds)
-        return batch_halves_s(made.record, from_s=0.0)
-
-    def _pass(self, name: str, rate_per_s: float, seconds: float, **how: Any) -> Made:
-        workload, interval_s = self._workload, self._interval_s
-        return self._runner.steady(name, workload, rate_per_s, seconds, interval_s, **how)
+        return steady_plan(name, self._workload, rate_per_s, seconds, self._interval_s)
 
     def rung(self, rate_per_s: float, seconds: float) -> dict[str, Any]:
         """Make one pass at a rate, and compare its results with the ground truth."""
@@ -231,7 +229,8 @@ class _Rungs:
 
         cluster, engine = self._runner.cluster, self._runner.engine
         watch = CpuWatch(lambda: {**cpu_s(cluster, engine), **servers_cpu_s(cluster)})
-        made = self._pass("rung", rate_per_s, SETTLE_S + seconds, truth=True, watch=watch)
+        plan = self._plan("rung", rate_per_s, SETTLE_S + seconds)
+        made = self._runner.run(plan, truth=True, watch=watch)
         record, wrong = made.settled, made.wrong(made.record.until_s)
         revised = revises(made.record.deliveries)
         found = rung_of(record, self._workload, watch, rate_per_s, revised=revised)

@@ -19,13 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.live._engines_claims import (
-    BOUND_S,
-    COMPARISONS,
-    Comparison,
-    compared,
-    curves_of,
-)
+from experiments.live._engines_claims import BOUND_S, COMPARISONS, Comparison, compared, curves_of
 from experiments.live._engines_figure import LINE, TASKS, draw_engines
 from experiments.live._judged import Tables, right_output
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills

@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._judged import stacked
-from harness.claims import (
-    Finding,
-    Rule,
-    at_most,
-    every,
-    hypothesis,
-    invariant,
-    median_of,
-)
+from harness.claims import Finding, Rule, at_most, every, hypothesis, invariant, median_of
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.figures.chart import Figure

@@ -14,7 +14,7 @@ too, and the table is compared with the model for these numbers, not with the pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,16 +32,7 @@ from experiments.live._utilization_table import (
     close_to_the_model,
     draw_cells,
 )
-from harness.claims import (
-    Cause,
-    Finding,
-    Foregone,
-    Rule,
-    applied,
-    invariant,
-    paper,
-    quantity,
-)
+from harness.claims import Cause, Finding, Foregone, Rule, applied, invariant, paper, quantity
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
@@ -288,10 +279,16 @@ def back_s(found: Outcome) -> float | None:
 
 def _after_kills(found: Outcome, event: str) -> list[float]:
     """Return the time from each kill to the next such event of its node, where one came."""
-    incidents = found.series["incidents"]
-    mine = incidents[incidents["event"] == event]
+    return after_kills(felt(found), found.series["incidents"], event)
+
+
+def after_kills(
+    kills: Iterable[tuple[float, str]], incidents: pd.DataFrame, event: str
+) -> list[float]:
+    """Return the time from each of these kills to the next such event of its node."""
+    mine = incidents[incidents["event"] == event] if "event" in incidents else incidents
     spans = []
-    for at_s, node in felt(found):
+    for at_s, node in kills:
         later = mine[(mine["target"] == node) & (mine["at_s"] > at_s)]
         if len(later):
             spans.append(float(later["at_s"].min()) - at_s)

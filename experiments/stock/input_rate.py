@@ -116,13 +116,14 @@ def _climb(rates: Sequence[float], send: Callable[[float], dict[str, Any]]) -> O
 def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict[str, Any]:
     """Return the numbers of one rate: the growth of the backlog, and the latency of its results."""
     from harness.judging import trust
+    from harness.judging.outcome import first_latencies_s
 
     levels = backlog(
         record.batches[record.batches["at_s"] > 0],
         lambda at_s: sum(_due(stream, at_s) for stream in record.plan.streams),
     )
     growth = slope_per_s(levels, from_s=SETTLE_S, until_s=record.until_s)
-    latency_s = latencies_s(record, workload)
+    latency_s = first_latencies_s(record, workload, SETTLE_S)
     p50_s, p99_s = (float(latency_s.quantile(q)) if len(latency_s) else None for q in (0.5, 0.99))
     late = p50_s is None or p50_s > GRACE_S
     keeps_up = growth is not None and growth <= GROWS * rate_per_s
@@ -144,17 +145,6 @@ def _due(stream: Stream, at_s: float) -> int:
 
     A batch counts markers among its rows, and each partition gets every marker."""
     return stream.rate.due(at_s) + stream.partitions * stream.markers_until(at_s)
-
-
-def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
-    """Return arrival minus due time of the first version of each result.
-
-    Only windows count that a record of the load closed after the settling time."""
-    from harness.judging.outcome import settled_latency_s, with_latency
-    from harness.measure.versions import versions
-
-    first = versions(record.deliveries, workload.identity_in_run, workload.values).first
-    return settled_latency_s(with_latency(first, record, workload), SETTLE_S)
 
 
 MEASUREMENT = measured(

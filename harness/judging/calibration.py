@@ -15,13 +15,12 @@ import pandas as pd
 
 from harness.cluster.base import Cluster
 from harness.judging.climb import Climb
-from harness.judging.outcome import settled_latency_s, with_latency
+from harness.judging.outcome import first_latencies_s
 from harness.judging.passes import PassRecord
 from harness.judging.run import LiveRun, plan_of, warm_up
 from harness.judging.runner import open_runner
 from harness.judging.trust import mistimed
 from harness.load.plan import EventTime
-from harness.measure.versions import versions
 from harness.measure.windows import Normal
 from harness.measurement import Context
 from harness.results.record import Outcome
@@ -141,12 +140,10 @@ def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: floa
     if not record.drained:
         why = f": {record.undelivered}" if record.undelivered else ""
         return Tried(rung=rung, normal=None, why_not=f"it did not deliver everything in time{why}")
-    first = versions(record.deliveries, workload.identity_in_run, workload.values).first
-    results = with_latency(first, record, workload)
-    latency_s = settled_latency_s(results, settle_s)
+    latency_s = first_latencies_s(record, workload, settle_s)
     if not len(latency_s):
         return Tried(rung=rung, normal=None, why_not="no window was closed by the load")
-    windows = latency_s.groupby(results["window_start_s"]).max()
+    windows = latency_s.groupby(record.deliveries["window_start_s"]).max()
     normal = Normal(median_s=float(windows.median()), slowest_s=float(windows.max()))
     return Tried(rung=rung, normal=normal)
 

@@ -20,13 +20,7 @@ from harness.cluster.base import TOGETHER
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import BUSIEST, ENDS
 from harness.judging.passes import PassRecord
-from harness.measure.recovery import (
-    CALM_S,
-    OutputRecovery,
-    not_within,
-    recoveries,
-    unmeasured,
-)
+from harness.measure.recovery import CALM_S, OutputRecovery, not_within, recoveries, unmeasured
 from harness.measure.windows import Normal, longest_silence_s
 from harness.results.kills import Kill, Unrecovered
 

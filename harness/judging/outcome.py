@@ -34,13 +34,7 @@ from harness.measure.versions import (
     settled,
     versions,
 )
-from harness.measure.windows import (
-    Normal,
-    due_times,
-    normal_of,
-    summarize_windows,
-    timeline,
-)
+from harness.measure.windows import Normal, due_times, normal_of, summarize_windows, timeline
 from harness.results.kills import OF_ONE_FAILURE, SERIES, Kill, Unrecovered, frame_of
 from harness.results.record import Outcome
 from workloads.base import Workload
@@ -99,7 +93,9 @@ def judge(
         **_failures(failed, schedule, after),
         "punctual_s": punctual_s,
         **_latencies(calm, broken, settle_s, trusted=untimed is None),
-        **_yardstick(normal if untimed is None else None, kept_up),
+        "twin_kept_up": kept_up,
+        "normal_latency_s": None if untimed or normal is None else normal.late_s,
+        "twin_slowest_s": None if untimed or normal is None else normal.slowest_s,
         **_first_failure(after),
         **resources.used(twin, failed),
         **_conditions(twin, failed),
@@ -229,6 +225,12 @@ def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
         np.isfinite(first["latency_s"]) & (due >= settle_s), "latency_s"
     ]
     return latency
+
+
+def first_latencies_s(record: PassRecord, workload: Workload, settle_s: float) -> pd.Series[float]:
+    """Return `settled_latency_s` of the first version of each result of a pass."""
+    first = versions(record.deliveries, workload.identity_in_run, workload.values).first
+    return settled_latency_s(with_latency(first, record, workload), settle_s)
 
 
 def _due_s(
@@ -400,14 +402,6 @@ def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) ->
     return found if trusted else dict.fromkeys(found)
 
 
-def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
-    return {
-        "twin_kept_up": kept_up,
-        "normal_latency_s": None if normal is None else normal.late_s,
-        "twin_slowest_s": None if normal is None else normal.slowest_s,
-    }
-
-
 def _first_failure(after: Sequence[Kill]) -> dict[str, Any]:
     """Return the consequences of the first failure; the table of recoveries has those of all."""
     if after:
@@ -456,18 +450,12 @@ def _adaptations(record: PassRecord) -> dict[str, Any]:
     """Return the cost of all changes of the plan, and the fidelity around the last one."""
     events = record.incidents
     changes = events[events["event"] == EventKind.ADAPTED.value] if len(events) else events
-    if not len(changes):
-        return {
-            "plan_changes": 0,
-            "plan_cost": 0,
-            "plan_value_before": None,
-            "plan_value_after": None,
-        }
+    last = changes.iloc[-1] if len(changes) else None
     return {
         "plan_changes": len(changes),
-        "plan_cost": int(changes["cost"].sum()),
-        "plan_value_before": float(changes["value_before"].iloc[-1]),
-        "plan_value_after": float(changes["value_after"].iloc[-1]),
+        "plan_cost": 0 if last is None else int(changes["cost"].sum()),
+        "plan_value_before": None if last is None else float(last["value_before"]),
+        "plan_value_after": None if last is None else float(last["value_after"]),
     }
 
 

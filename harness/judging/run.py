@@ -14,14 +14,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import (
-    NOT_SCORED,
-    Engine,
-    Scored,
-    Setup,
-    Work,
-    parts_of,
-)
+from harness.engines.base import NOT_SCORED, Engine, Scored, Setup, Work, parts_of
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust

@@ -127,16 +127,21 @@ class Runner:
         plan = steady_plan(name, workload, rate_per_s, load_s, interval_s, schedule=schedule)
         return self.run(plan, **how)
 
-    def warm_up(self, plan: Callable[[float], PassPlan], piece_s: float, at_most_s: float) -> None:
-        """Send load that is not measured, in pieces, until batches no longer become shorter."""
-        spent_s, before_s = 0.0, float("inf")
+    def warm_up(
+        self, plan: Callable[[float], PassPlan], piece_s: float, at_most_s: float
+    ) -> float | None:
+        """Send load that is not measured, in pieces, until batches no longer become shorter.
+
+        Returns the typical time of the last batches; None if none is reported."""
+        spent_s, before_s, typical_s = 0.0, float("inf"), None
         while spent_s < at_most_s:
             length_s = piece_s or at_most_s
             typical_s = _typical_batch_s(self.run(plan(length_s)).record)
             spent_s += length_s
             if typical_s is None or typical_s > STILL_FALLING * before_s:
-                return
+                break
             before_s = typical_s
+        return typical_s
 
 
 def open_runner(

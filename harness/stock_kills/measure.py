@@ -20,14 +20,7 @@ from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
 from harness.seeds import generator
 from harness.stock_kills.own import RATE_PER_S
-from harness.stock_kills.scale import (
-    SCALES,
-    RunScale,
-    cluster_spec,
-    conf_of,
-    own_or_words,
-    words,
-)
+from harness.stock_kills.scale import SCALES, RunScale, cluster_spec, conf_of, own_or_words, words
 from workloads.base import Workload
 
 

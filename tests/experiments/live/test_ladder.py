@@ -231,27 +231,6 @@ def test_the_tuned_stock_engine_has_no_more_slots_than_cores() -> None:
     assert workload.reference.parameters["seed"] == 7
 
 
-def test_a_warm_up_goes_on_while_batches_become_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    halves: list[tuple[float | None, float | None]] = [(5.0, 3.0), (2.5, 2.0), (2.0, 1.9)]
-    sent: list[float] = []
-
-    def warm_up(self: Any, rate: float, seconds: float) -> tuple[float | None, float | None]:
-        sent.append(seconds)
-        return halves.pop(0)
-
-    monkeypatch.setattr(_ladder._Rungs, "_warm_up", warm_up)
-    runner = SimpleNamespace(context=SimpleNamespace(profile=Profile.QUICK), engine=Opened())
-    passes = _ladder._Rungs(cast(Any, runner), WORKLOAD, 0.1)
-    assert passes.warm_up(20_000.0) == 1.9
-    assert sent == [60.0, 30.0, 30.0]
-    assert passes.warm_up(20_000.0) == 1.9, "it is warm for that workload"
-    assert len(sent) == 3
-
-
-class Opened:
-    """An engine that can be referred to weakly."""
-
-
 def test_batches_are_halved_by_their_end() -> None:
     batches = pd.DataFrame(
         {
@@ -274,9 +253,8 @@ def test_a_ladder_of_a_toy_engine(
     monkeypatch.setattr(_ladder, "SETTLE_S", 0.5)
     monkeypatch.setattr(_ladder, "LEAST_S", dict.fromkeys(Profile, 1.5))
     monkeypatch.setattr(_ladder, "OURS_WARM_S", 0.5)
-    monkeypatch.setattr(
-        _ladder, "_all_cpu_s", lambda cluster, engine: {"python": time.time(), "kafka": 1.0}
-    )
+    monkeypatch.setattr(_ladder, "cpu_s", lambda cluster, engine: {"python": time.time()})
+    monkeypatch.setattr(_ladder, "servers_cpu_s", lambda cluster: {"kafka": 1.0})
     context = Keeping(tmp_path)
     context.profile = Profile.SMOKE
     truth = Toy.truth

@@ -16,7 +16,7 @@ from experiments.stock._workloads import WORKLOADS
 from harness.engines.base import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.judging.loads import load_plan
-from harness.judging.outcome import judge
+from harness.judging.outcome import first_latencies_s, judge
 from harness.judging.passes import PassRecord
 from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.measure import run_kill
@@ -173,7 +173,7 @@ def test_markers_among_a_batch_s_rows_are_no_records_that_were_processed() -> No
 
 
 def test_only_windows_that_a_record_closed_count_for_latency() -> None:
-    latency = input_rate.latencies_s(record(), WORKLOAD)
+    latency = first_latencies_s(record(), WORKLOAD, input_rate.SETTLE_S)
     # Windows of 2 s with a delay of 1 s: the last one is due just before 30 s.
     assert len(latency) == 3 * (30 - input_rate.SETTLE_S)
     assert latency.to_numpy() == pytest.approx(1.0)
