@@ -4,7 +4,7 @@ A module under ``experiments/`` has two halves, in this order::
 
     def run(point, context) -> Outcome: ...         # measures one point once
 
-    MEASUREMENT = Measurement(id="ppa/random-topologies", grid=..., run=run, ...)
+    MEASUREMENT = computed("ppa/random-topologies", grid, seconds, run=run)
 
     # Shown: no record depends on what follows.
 
@@ -14,8 +14,8 @@ A module under ``experiments/`` has two halves, in this order::
 
     EXPERIMENT = Experiment(measurement=MEASUREMENT, table=table, draw=draw, claims=CLAIMS, ...)
 
-A live counterpart of the figure is a second pair in the same module, ``LIVE_MEASUREMENT`` and
-``LIVE_EXPERIMENT``, with an id of its own.
+A live counterpart of the figure is a second pair in the same module, ``LIVE_MEASUREMENT =
+measured(...)`` and ``LIVE_EXPERIMENT = EXPERIMENT.live(...)``, with an id of its own.
 
 Records depend on the code that ``run`` reaches, definition by definition (`harness.results.reach`).
 A reworded claim, a note or a colour discards none."""

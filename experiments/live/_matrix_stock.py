@@ -15,7 +15,7 @@ from harness.engines.base import Setup
 from harness.engines.structured.parameters import StockParameters
 from harness.experiment import Context, Outcome, Point, Profile
 from harness.failures.generators import one_target
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.failures.schedule import FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.stock_kills.scale import cluster_spec
 from workloads.base import Workload
@@ -75,15 +75,13 @@ def _wanted(
         # The table of accidents is written from the stock engine's messages alone.
         workload=replace(workload, into_table=False),
         engine=ENGINE,
-        setup=Setup(scheme=scheme, brief=context.profile is Profile.SMOKE, parameters=given),
+        setup=Setup(scheme=scheme, parameters=given),
         interval_s=TRIGGER_S,
         rate_per_s=rate,
         load_s=scale.load_s,
         warmup_s=5,
         first_warmup_s=15,
         settle_s=5,
-        schedule=NO_FAILURES,
-        timed=context.profile is not Profile.SMOKE,
         calm_s=CALM_S,
     )
     return run, plan

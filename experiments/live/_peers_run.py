@@ -155,7 +155,7 @@ def _kind(action: str, target: str, spec: ClusterSpec) -> str:
     return WORKER if one else target
 
 
-def chosen(name: str, system: System, context: Context) -> tuple[EngineKind, Setup]:
+def chosen(name: str, system: System) -> tuple[EngineKind, Setup]:
     """Return an engine with the setup of a system."""
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
@@ -164,8 +164,7 @@ def chosen(name: str, system: System, context: Context) -> tuple[EngineKind, Set
     kind = find_engine(name)
     scheme = system.scheme or next(iter(kind.schemes))
     parameters = StockParameters(**system.more) if system.stock else system.parameters
-    brief = context.profile is Profile.SMOKE
-    return kind, Setup(scheme=scheme, brief=brief, parameters=parameters)
+    return kind, Setup(scheme=scheme, parameters=parameters)
 
 
 def start(

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from harness.engines.base import Setup
-from harness.failures.schedule import NO_FAILURES
 from harness.judging.run import LiveRun, together
 from harness.results.record import Outcome, Scalar
 from workloads.base import Workload
@@ -21,8 +20,8 @@ def task_run(
     """Return a run of the task engine that stays valid if its load falls behind."""
     return LiveRun(
         workload=workload, engine="tasks", setup=setup, interval_s=interval_s,
-        rate_per_s=rate_per_s, load_s=load_s, warmup_s=0, first_warmup_s=first_warmup_s,
-        settle_s=1, schedule=NO_FAILURES, timed=False,
+        rate_per_s=rate_per_s, load_s=load_s, first_warmup_s=first_warmup_s,
+        settle_s=1, timed=False,
     )  # fmt: skip
 
 

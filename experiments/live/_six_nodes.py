@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.cluster.base import ClusterSpec
-from harness.experiment import Context, Profile
+from harness.experiment import Context
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -29,6 +29,5 @@ def warm(engine: str, scheme: str, parameters: DataclassInstance, context: Conte
     from harness.engines.base import Setup
     from harness.judging.runner import open_runner
 
-    brief = context.profile is Profile.SMOKE
-    setup = Setup(scheme=scheme, brief=brief, parameters=parameters)
+    setup = Setup(scheme=scheme, parameters=parameters)
     return open_runner(engine, setup, context.cluster(SPEC), context)

@@ -55,7 +55,7 @@ def run(point: Point, context: Context) -> Outcome:
     if why_not := left_out(point, context.options):
         return Outcome(values={}, skipped=why_not)
     system = SYSTEMS[name, tuning]
-    kind, setup = chosen(name, system, context)
+    kind, setup = chosen(name, system)
     workload = words(system, context)
     if why_not := kind.lacks(setup, workload, system.spec):
         return Outcome(values={}, skipped=why_not)

@@ -34,7 +34,6 @@ from experiments.stock._workloads import WORKLOADS
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.failures.schedule import NO_FAILURES
 from harness.figures.chart import Figure
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.measure.windows import LATER_S
@@ -74,9 +73,9 @@ def run(point: Point, context: Context) -> Outcome:
         for scheme, deployment in deployments.items():
             variant = f"{slug(scheme)}-{failures}"
             deployed[variant] = deployment
-            setup = _setup(deployment, away_s, context)
+            setup = _setup(deployment, away_s)
             variants[variant] = Variant(setup=setup, schedule=events)
-    twin = _setup(deployments[CHECKPOINT], absences(EXPONENTIAL, scale, context, name), context)
+    twin = _setup(deployments[CHECKPOINT], absences(EXPONENTIAL, scale, context, name))
     wanted = _wanted(workload, twin, rate, scale, context)
     found = measure_each(wanted, variants, context.cluster(SPEC), context)
     return together({variant: _told(found[variant], deployed[variant]) for variant in found})
@@ -87,10 +86,9 @@ def slug(scheme: str) -> str:
     return scheme.lower().replace(" ", "-").replace("+", "-")
 
 
-def _setup(deployment: Deployment, away_s: Sequence[float], context: Context) -> Setup:
+def _setup(deployment: Deployment, away_s: Sequence[float]) -> Setup:
     return Setup(
         scheme=SCHEMES[deployment.scheme],
-        brief=context.profile is Profile.SMOKE,
         parameters=deployment.parameters(checkpoint_s=CHECKPOINT_S, away_s=away_s),
     )
 
@@ -107,11 +105,8 @@ def _wanted(
         interval_s=BATCH_S,
         rate_per_s=rate_per_s,
         load_s=scale.load_s,
-        warmup_s=0,
         first_warmup_s=3 if brief else 10,
         settle_s=1,
-        schedule=NO_FAILURES,
-        timed=not brief,
         punctual_s=PUNCTUAL_S,
         calm_s=CALM_S,
     )

@@ -26,7 +26,6 @@ from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.failures.schedule import NO_FAILURES
 from harness.figures.chart import Figure
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from workloads.base import Workload
@@ -75,10 +74,9 @@ def run(point: Point, context: Context) -> Outcome:
     workload = replace(WORKLOADS[WORKLOAD](context.seed("input")), watermark_delay_s=0.001)
     racks = SPEC.rack_names
     rack = racks[context.seed("rack") % len(racks)]
-    brief = context.profile is Profile.SMOKE
     variants = {
         (contender, failure): Variant(
-            setup=_setup(CONTENDERS[contender], workload, brief=brief),
+            setup=_setup(CONTENDERS[contender], workload),
             schedule=schedule(failure, rack, at_s=scale.fail_at_s, down_s=scale.down_s),
         )
         for contender in scale.contenders
@@ -87,15 +85,12 @@ def run(point: Point, context: Context) -> Outcome:
     wanted = LiveRun(
         workload=workload,
         engine="tasks",
-        setup=_setup("checkpoint", workload, brief=brief),
+        setup=_setup("checkpoint", workload),
         interval_s=BATCH_S,
         rate_per_s=float(str(point["rate_per_s"])),
         load_s=scale.load_s,
-        warmup_s=0,
         first_warmup_s=scale.first_warmup_s,
         settle_s=scale.settle_s,
-        schedule=NO_FAILURES,
-        timed=not brief,
     )
     # Names are parts of topics'.
     names = {"-".join(cell).replace(" ", "-"): cell for cell in variants}
@@ -109,14 +104,12 @@ def run(point: Point, context: Context) -> Outcome:
     return together(outcomes)
 
 
-def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
-    plan: Sequence[int] = ()
-    if scheme == "ppa":
-        plan = plan_for(scheme, workload, RATE_PER_S)
+def _setup(scheme: str, workload: Workload) -> Setup:
+    plan = plan_for(scheme, workload, RATE_PER_S) if scheme == "ppa" else ()
     parameters = TaskParameters(
         checkpoint_s=CHECKPOINT_S, heartbeat_s=HEARTBEAT_S, suspect_s=SUSPECT_S, plan=plan
     )
-    return Setup(scheme=scheme, brief=brief, parameters=parameters)
+    return Setup(scheme=scheme, parameters=parameters)
 
 
 def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:

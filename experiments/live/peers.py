@@ -48,7 +48,6 @@ from harness.results.record import Outcome, Point, Profile
 if TYPE_CHECKING:
     import pandas as pd
 
-    from harness.engines.base import EngineKind, Setup
     from workloads.base import Workload
 
 
@@ -71,7 +70,10 @@ def run(point: Point, context: Context) -> Outcome:
     if why_not := _left_out(point, context) or layout.nothing_held(context.calibration):
         return Outcome(values={}, skipped=why_not)
     workload = _workload(point, system, context)
-    kind, setup = _chosen(point, system, context)
+    name = str(point["engine"])
+    if name == OWN:
+        (name,) = filter(layout.is_file, layout.asked(context.options))
+    kind, setup = chosen(name, system)
     if why_not := kind.lacks(setup, workload, system.spec):
         return Outcome(values={}, skipped=why_not)
     schedule = given(context.options)
@@ -113,14 +115,6 @@ def _left_out(point: Point, context: Context) -> str | None:
     if context.profile is Profile.SMOKE and point in _BRIEF:
         return f"the smoke profile measures it only when it is asked for: --engine {name}"
     return None
-
-
-def _chosen(point: Point, system: System, context: Context) -> tuple[EngineKind, Setup]:
-    """Return the point's engine with its setup."""
-    name = str(point["engine"])
-    if name == OWN:
-        (name,) = filter(layout.is_file, layout.asked(context.options))
-    return chosen(name, system, context)
 
 
 def _workload(point: Point, system: System, context: Context) -> Workload:

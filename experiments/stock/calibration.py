@@ -45,7 +45,6 @@ SETTLE_S = 3.0
 def run(point: Point, context: Context) -> Outcome:
     """Climb until a rung is held; in the smoke profile try one rung only."""
     from harness.engines.base import Setup
-    from harness.failures.schedule import NO_FAILURES
     from harness.judging.calibration import COARSE, FINE, calibrate, ladder
     from harness.judging.run import LiveRun
 
@@ -60,7 +59,6 @@ def run(point: Point, context: Context) -> Outcome:
         workload=mine.workload,
         setup=Setup(
             scheme=str(point["scheme"]),
-            brief=smoke,
             parameters=StockParameters(conf=conf_of(mine, context.options)),
         ),
         interval_s=rungs[0].interval_s,
@@ -69,7 +67,6 @@ def run(point: Point, context: Context) -> Outcome:
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=SETTLE_S,
-        schedule=NO_FAILURES,
         event=mine.event,
     )
     cluster = context.cluster(cluster_spec(context.profile, context.options))

@@ -70,7 +70,6 @@ def run(point: Point, context: Context) -> Outcome:
     cluster = context.cluster(cluster_spec(context.profile))
     setup = Setup(
         scheme="checkpoint",
-        brief=context.profile is Profile.SMOKE,
         parameters=StockParameters(conf=spark_conf(context.options)),
     )
     runner = open_runner("structured", setup, cluster, context)

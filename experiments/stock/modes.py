@@ -75,7 +75,6 @@ def run(point: Point, context: Context) -> Outcome:
     conf = {**given.conf, **spark_conf(context.options)}
     setup = Setup(
         scheme="checkpoint",
-        brief=context.profile is Profile.SMOKE,
         parameters=replace(given, conf=conf),
     )
     workload = word_count(

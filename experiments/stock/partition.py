@@ -57,7 +57,7 @@ def run(point: Point, context: Context) -> Outcome:
     racks = sorted({node.rack for node in cluster.nodes()})
     wanted = LiveRun(
         workload=word_count(seed=context.seed("text")),
-        setup=Setup(scheme=str(point["scheme"]), brief=context.profile is Profile.SMOKE),
+        setup=Setup(scheme=str(point["scheme"])),
         interval_s=interval_s,
         rate_per_s=RATE_PER_S,
         load_s=scale.load_s,
@@ -70,7 +70,6 @@ def run(point: Point, context: Context) -> Outcome:
             at_s=scale.kill_at_s,
             down_s=DOWN_S[context.profile],
         ),
-        timed=context.profile is not Profile.SMOKE,
     )
     outcome = measure(wanted, cluster, context)
     return replace(outcome, values={**outcome.values, "down_s": DOWN_S[context.profile]})

@@ -35,9 +35,10 @@ from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.failures.schedule import FailureEvent, Schedule
 from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, legend_below
+from harness.judging.outcome import restarts
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.results.kills import SERIES, Kill
 from harness.results.recorded import kill_rows
@@ -46,7 +47,6 @@ from workloads.wordcount import word_count
 
 if TYPE_CHECKING:
     from experiments.stock._kills import Tables
-    from harness.judging.passes import PassRecord
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=3)
 """Four workers with three slots each. A query has two tasks that read; those with state, four or
@@ -156,14 +156,13 @@ def schedule(
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure a scheme and a checkpoint interval: a twin, then a pass for each kill."""
-    scale = SCALES[context.profile]
+    scale, brief = SCALES[context.profile], context.profile is Profile.SMOKE
     scheme, checkpoint_s = str(point["scheme"]), float(str(point["checkpoint_s"]))
     cluster = context.cluster(SPEC)
 
     def setup(spare_slots: int) -> Setup:
         return Setup(
             scheme=scheme,
-            brief=context.profile is Profile.SMOKE,
             parameters=StockParameters(
                 conf=spark_conf(context.options),
                 mode=Mode.REAL_TIME.value,
@@ -188,8 +187,6 @@ def run(point: Point, context: Context) -> Outcome:
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=scale.settle_s,
-        schedule=NO_FAILURES,
-        timed=context.profile is not Profile.SMOKE,
         calm_s=OUTPUT_CALM_S,
         one_truth=True,
         scored=False,
@@ -201,11 +198,12 @@ def run(point: Point, context: Context) -> Outcome:
         for name in scale.kinds
         if not (scheme == "active" and name == "worker-tight")
     ]
+    # A worker may die with no task of the query, which is not started again then.
     variants = {
         f"{name}-{number}": Variant(
             setup=setup(0 if scheme == "active" else kind.spare_slots),
             schedule=schedule(kind, scale, checkpoint_s, number=number, part=part),
-            felt=_restarted if twin.timed and name != "driver" else None,
+            felt=None if brief or name == "driver" else lambda record: restarts(record) > 0,
         )
         for (name, kind), number in product(asked, range(scale.kills))
     }
@@ -222,13 +220,6 @@ def run(point: Point, context: Context) -> Outcome:
             for name, one in outcomes.items()
         }
     )
-
-
-def _restarted(record: PassRecord) -> bool:
-    """Return True if the query was started again: a worker may die with no task of it."""
-    from harness.judging.outcome import restarts
-
-    return restarts(record) > 0
 
 
 MEASUREMENT = measured(

@@ -91,7 +91,8 @@ class Setup:
 
     scheme: str
     brief: bool = False
-    """For the smoke profile, whose figures show only that everything runs."""
+    """For the smoke profile, whose figures show only that everything runs (`open_runner` sets
+    it)."""
     parameters: DataclassInstance | None = None
     """The engine's own options, an `EngineKind.parameters`; None: its defaults."""
 

@@ -92,10 +92,8 @@ def judge(
         **_table(failed, truth, identity, workload),
         **_failures(failed, schedule, after),
         "punctual_s": punctual_s,
-        **_latencies(calm, broken, settle_s, trusted=untimed is None),
+        **_latencies(calm, broken, normal, settle_s, trusted=untimed is None),
         "twin_kept_up": kept_up,
-        "normal_latency_s": None if untimed or normal is None else normal.late_s,
-        "twin_slowest_s": None if untimed or normal is None else normal.slowest_s,
         **_first_failure(after),
         **resources.used(twin, failed),
         **_conditions(twin, failed),
@@ -112,12 +110,7 @@ def judge(
     }
     return Outcome(
         values=values,
-        series={
-            **_series(calm, broken),
-            "accuracy": accuracy.windows,
-            SERIES: frame_of(after),
-            again.TRUTH: truth,
-        },
+        series=_series(calm, broken, accuracy.windows, after, truth),
         invalid=problem or (mistimed or trust.unpunctual(failed, punctual_s) if timed else None),
         again=TWIN_BEHIND if timed and stationary and not kept_up else None,
     )
@@ -387,7 +380,9 @@ def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
         return None
 
 
-def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) -> dict[str, Any]:
+def _latencies(
+    calm: _Seen, broken: _Seen, normal: Normal | None, settle_s: float, *, trusted: bool
+) -> dict[str, Any]:
     """Return latencies and throughput; null where the times cannot be trusted."""
     until_s = broken.record.until_s
     found = {
@@ -398,6 +393,8 @@ def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) ->
         **_quantiles("end_latency", _end_latency_s(broken, settle_s)),
         **_quantiles("twin_end_latency", _end_latency_s(calm, settle_s)),
         "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,
+        "normal_latency_s": None if normal is None else normal.late_s,
+        "twin_slowest_s": None if normal is None else normal.slowest_s,
     }
     return found if trusted else dict.fromkeys(found)
 
@@ -459,7 +456,13 @@ def _adaptations(record: PassRecord) -> dict[str, Any]:
     }
 
 
-def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
+def _series(
+    calm: _Seen,
+    broken: _Seen,
+    accuracy: pd.DataFrame,
+    after: Sequence[Kill],
+    truth: pd.DataFrame,
+) -> Mapping[str, pd.DataFrame]:
     both = {"twin": calm, "failed": broken}
     last_s = [float(s.first["arrival_s"].max()) for s in both.values() if len(s.first)]
     until_s = max([broken.record.until_s, *last_s]) + BIN_S
@@ -484,4 +487,7 @@ def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
             [done.row(broken.record.start_unix_s) for done in broken.record.injected],
             columns=list(ROW),
         ),
+        "accuracy": accuracy,
+        SERIES: frame_of(after),
+        again.TRUTH: truth,
     }

@@ -44,14 +44,14 @@ class LiveRun:
     """Trigger or batch interval. The stock engine commits a checkpoint with each batch."""
     rate_per_s: float
     load_s: float
-    warmup_s: float
+    warmup_s: float = 0.0
     """Load before the twin, not measured, on topics of its own, for the engine to compile."""
     first_warmup_s: float
     """Instead of ``warmup_s``, where the engine has run nothing before: about the longest time for
     pieces of ``warmup_s``, until batches are no longer faster than in the piece before."""
     settle_s: float
     """The first part of each pass, which counts for no latency."""
-    schedule: Schedule
+    schedule: Schedule = NO_FAILURES
     timed: bool = True
     """True if its times are compared with the twin's, so that a run whose twin fell behind is made
     again. A late load or kill makes every run invalid, except in the smoke profile."""

@@ -20,6 +20,7 @@ from harness.judging.passes import WARM_UP, Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
 from harness.measure.versions import settled
 from harness.measurement import Context
+from harness.results.record import Profile
 from harness.results.setting import AS_IT_COMES, TUNED, Setting
 from workloads.base import Workload
 
@@ -90,7 +91,7 @@ class Runner:
 
         ``truth``: compute the due results over its own topics. ``watch`` is open while it runs, and
         ``then`` is called while its topics still exist."""
-        setup = setup or self._setup
+        setup = replace(setup or self._setup, brief=self._setup.brief)
         self.engine.configure(setup)
         setting = setting_of(self.engine.name, setup, plan, self._settings)
         if plan.name != WARM_UP:
@@ -152,7 +153,10 @@ def open_runner(
     *,
     settings: str = "",
 ) -> Runner:
-    """Return a runner on an engine that is ready, if possible on one that an earlier run opened."""
+    """Return a runner on an engine that is ready, if possible on one that an earlier run opened.
+
+    In the smoke profile its setups are brief ones."""
+    setup = replace(setup, brief=context.profile is Profile.SMOKE)
     kind = find_engine(engine) if isinstance(engine, str) else engine
     ready = warm_engine(kind, setup, cluster, context)
     return Runner(ready, setup, cluster, context, kind=kind, settings=settings)

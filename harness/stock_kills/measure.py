@@ -13,11 +13,11 @@ from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
-from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.failures.schedule import Schedule
 from harness.judging.calibration import NOTHING_HELD, GridScale
 from harness.judging.run import LiveRun, lacking, measure
 from harness.measurement import Context
-from harness.results.record import Outcome, Point, Profile
+from harness.results.record import Outcome, Point
 from harness.seeds import generator
 from harness.stock_kills.own import RATE_PER_S
 from harness.stock_kills.scale import SCALES, RunScale, cluster_spec, conf_of, own_or_words, words
@@ -73,7 +73,6 @@ def run_kill(
         workload=mine.workload,
         setup=Setup(
             scheme=str(point["scheme"]),
-            brief=context.profile is Profile.SMOKE,
             parameters=StockParameters(
                 conf=conf_of(mine, context.options),
                 mode=(Mode.REAL_TIME if real_time else Mode.MICRO_BATCH).value,
@@ -87,8 +86,6 @@ def run_kill(
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=scale.settle_s,
-        schedule=NO_FAILURES,
-        timed=context.profile is not Profile.SMOKE,
         event=event,
     )
     if (reason := lacking(run, spec)) is not None:
