@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import json_option, show
 from harness.text import format_bytes, format_duration
 
 if TYPE_CHECKING:
@@ -33,21 +32,19 @@ def command(markdown: bool, as_json: bool) -> None:
 
         click.echo(catalogue_markdown(), nl=False)
         return
-    if as_json:
-        emit_json([asdict(each) for each in listed()])
-        return
+    lines = []
     for each in listed():
         times = " / ".join(format_duration(seconds) for seconds in each.seconds.values())
-        click.echo(f"{each.id:<34} {each.origin:<10} {times:<26} {each.paper}, {each.figure}")
+        lines.append(f"{each.id:<34} {each.origin:<10} {times:<26} {each.paper}, {each.figure}")
         options = [name for name in each.accepts if not name.endswith("_files")]  # of commands
         takes = f"  (takes --{', --'.join(options)})" if options else ""
-        click.echo(f"    {each.title}{takes}")
-        if each.needs is not None:
-            click.echo(f"    {_needed(each.needs)}")
-    click.echo(
+        lines.append(f"    {each.title}{takes}")
+        lines += [] if each.needs is None else [f"    {_needed(each.needs)}"]
+    lines.append(
         "\nTimes are for the profiles smoke / quick / paper on two cores, roughly. Below: what the "
         "runs\nneeded that ship with the repository."
     )
+    show(listed(), lines, as_json=as_json)
 
 
 def _needed(needs: Needs) -> str:

@@ -17,7 +17,7 @@ from harness.cache import to_stderr
 from harness.claims import ClaimKind, Verdict, Word
 from harness.cli import inside
 from harness.cli.options import RunOptions
-from harness.cli.output import emit_json
+from harness.cli.output import emit_json, show
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.cluster.ownership import warn_of_neighbours
@@ -260,25 +260,7 @@ def _hold(display: ProgressDisplay, where: Path) -> None:
 def _show_plan(
     runs: Sequence[PlannedRun], cut: Sequence[Experiment], *, verbose: bool, as_json: bool
 ) -> None:
-    left = seconds_left(runs)
-    if as_json:
-        emit_json(
-            {
-                "runs": [
-                    {
-                        "experiment": run.experiment.id,
-                        "point": dict(run.point),
-                        "repeat": run.repeat,
-                        "done": run.done,
-                        "seconds": run.seconds,
-                        "skipped": run.skipped,
-                    }
-                    for run in runs
-                ],
-                "seconds_left": left,
-            }
-        )
-        return
+    lines: list[str] = []
     makers = {
         run.experiment.measurement.id: run.experiment for run in reversed(runs) if not run.done
     }
@@ -293,18 +275,30 @@ def _show_plan(
             state = f"skipped: {skipped}"
         if experiment in cut and ahead:
             state += ", in network namespaces"
-        click.echo(f"{experiment.id:<34} {state}")
+        lines.append(f"{experiment.id:<34} {state}")
         for run in mine if verbose else ():
             point = point_words(run.experiment, run.point)
             state = "done" if run.done else f"about {format_duration(run.seconds)}"
-            click.echo(f"    {state:<14} repetition {run.repeat + 1}  {point}")
-    to_make = sum(not run.done for run in runs)
+            lines.append(f"    {state:<14} repetition {run.repeat + 1}  {point}")
+    to_make, left = sum(not run.done for run in runs), seconds_left(runs)
     done = sum(
         r.done
         for r in runs
         if makers.get(r.experiment.measurement.id, r.experiment) is r.experiment
     )
-    click.echo(f"{to_make} runs to make, about {format_duration(left)}; {done} done")
+    lines.append(f"{to_make} runs to make, about {format_duration(left)}; {done} done")
+    planned = [
+        {
+            "experiment": run.experiment.id,
+            "point": run.point,
+            "repeat": run.repeat,
+            "done": run.done,
+            "seconds": run.seconds,
+            "skipped": run.skipped,
+        }
+        for run in runs
+    ]
+    show({"runs": planned, "seconds_left": left}, lines, as_json=as_json)
 
 
 def _summarize(
