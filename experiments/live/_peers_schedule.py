@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.live._peers_rows import System
 from harness.cluster.base import STORE, Action
+from harness.cluster.killing import server_of
 from harness.errors import UsageError
 from harness.failures.schedule import Schedule
 
@@ -34,7 +35,9 @@ def refusal(schedule: Schedule, kind: EngineKind, spec: ClusterSpec) -> UsageErr
         schedule.check(
             rack_of=spec.rack_of,
             parts=kind.parts(spec),
-            servers=kind.servers,
+            servers={
+                one.target for one in schedule.events if server_of(one.target) in kind.servers
+            },
             actions=set(Action),
             duration_s=LONGEST_S,
             lasting=True,

@@ -8,7 +8,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
+from harness.cluster.base import (
+    BROKER,
+    STORE,
+    Action,
+    Cluster,
+    ClusterSpec,
+)
+from harness.cluster.killing import broker_names, server_of
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
@@ -86,12 +93,15 @@ class Backend:
 
     def demand_servers(self, targets: Iterable[str], what: str) -> None:
         """Raise `UsageError` if one of ``targets`` is a server that it cannot break."""
-        if refused := sorted({BROKER, STORE} & set(targets) - self.breaks):
+        servers = {one for one in targets if server_of(one) in (BROKER, STORE)}
+        if refused := sorted(servers - self.breaks):
             able = [one.name for one in BACKENDS.values() if set(refused) <= one.breaks]
             raise UsageError(
                 f"{what} breaks the {' and the '.join(refused)}, which a cluster {self.name} "
                 "cannot do",
-                remedy=f"use --cluster {' or '.join(able)}, or leave it out",
+                remedy=f"use --cluster {' or '.join(able)}, or leave it out"
+                if able
+                else "give --cluster a file of machines with more `brokers`, or leave it out",
             )
 
 
@@ -147,6 +157,7 @@ _MACHINES = Backend(
     summary="machines that are reached by SSH, listed in a YAML file",
     outlives=False,
     capabilities=_BREAK,
+    breaks=frozenset({BROKER, STORE}),
     code="harness.cluster.machines",
     make=_make_external,
 )
@@ -218,6 +229,7 @@ def _machines(path: Path) -> Backend:
         _MACHINES,
         name=machines.name,
         capabilities=_BREAK | _CUT if machines.file.cuts else _BREAK,
+        breaks=frozenset({*broker_names(machines.file.brokers), STORE}),
         make=make,
     )
 

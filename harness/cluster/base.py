@@ -116,7 +116,8 @@ A worker that they share lives on."""
 
 
 BROKER, STORE = "broker", "store"
-"""Targets that are servers of the cluster: Kafka's broker, and Redis, the store of checkpoints."""
+"""Targets that are servers of the cluster: Kafka's broker, and Redis, the store of checkpoints.
+Further brokers are `broker2` and so on."""
 
 
 class Action(StrEnum):

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from harness.cluster.endpoints import KafkaEndpoint
@@ -75,26 +77,36 @@ class Clock:
         return min(recent, key=lambda one: one.bound_s)
 
 
+def spanning(samples: Sequence[Sample]) -> Sample:
+    """Return one sample whose bound covers several clocks: any of them may have given a time."""
+    first = min(one.offset_s - one.bound_s for one in samples)
+    last = max(one.offset_s + one.bound_s for one in samples)
+    newest = max(one.at_monotonic_s for one in samples)
+    return Sample(offset_s=(first + last) / 2, bound_s=(last - first) / 2, at_monotonic_s=newest)
+
+
 class BrokerClock:
-    """The broker's clock, read by records to a topic with append times."""
+    """The brokers' clocks, read by records to a topic with append times.
+
+    The topic has as many partitions as copies of each, so every broker leads one of them."""
 
     def __init__(self, kafka: KafkaEndpoint, topic: str) -> None:
         from confluent_kafka import Producer
 
         self._producer = Producer({**kafka.confluent(), "linger.ms": 0, "log_level": 2})
         self._topic = topic
-        self._clock = Clock()
+        self._clocks = [Clock() for _ in range(kafka.replication)]
 
     def compare(self) -> Sample | None:
-        """Return the best comparison of the last minute; None while the broker does not answer."""
-        try:
-            return self._clock.compare(
-                self._read, _BROKER_ROUNDS, resolution_s=_BROKER_RESOLUTION_S
-            )
-        except TimeoutError:
-            return None
+        """Return the best comparison of the last minute; None while no broker answers."""
+        found = []
+        for partition, clock in enumerate(self._clocks):
+            with suppress(TimeoutError):
+                read = partial(self._read, partition)
+                found.append(clock.compare(read, _BROKER_ROUNDS, resolution_s=_BROKER_RESOLUTION_S))
+        return spanning(found) if found else None
 
-    def _read(self) -> float:
+    def _read(self, partition: int) -> float:
         """Return the append time of a new record. Raises `TimeoutError`."""
         from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
@@ -105,7 +117,7 @@ class BrokerClock:
             if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
                 appended.append(unix_ms)
 
-        self._producer.produce(self._topic, b"", on_delivery=note)
+        self._producer.produce(self._topic, b"", partition=partition, on_delivery=note)
         self._producer.flush(_BROKER_WITHIN_S)
         if not appended:
             self._producer.purge()

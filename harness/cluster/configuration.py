@@ -1,15 +1,16 @@
 """Configuration of a run's own Kafka and Redis: no port without a password.
 
-The broker is one node, in KRaft. Its clients log in with SCRAM, which proves the password without
-sending it: a process that binds a dead broker's port learns nothing from the clients that come
-back. The broker's own controller listener uses PLAIN with a password of its own (SCRAM needs
-metadata that the controller does not serve yet); only the broker itself connects there, so that
-password leaves it only while it lives. Redis has bounded memory and evicts nothing."""
+A broker is a KRaft node, alone or in a quorum with others. Its clients log in with SCRAM, which
+proves the password without sending it: a process that binds a dead broker's port learns nothing
+from the clients that come back. The controller listener uses PLAIN with a password of its own
+(SCRAM needs metadata that the controller does not serve yet); only brokers connect there, a lone
+one to itself, several with TLS. Redis has bounded memory and evicts nothing."""
 
 from __future__ import annotations
 
 import base64
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from secrets import token_urlsafe
@@ -19,6 +20,7 @@ from harness.cluster.endpoints import KafkaEndpoint, Tls, login
 USERNAME = "faultline"
 MECHANISM = "SCRAM-SHA-256"
 HEAP = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData")
+_MOST_COPIES = 3
 STARTED = "Kafka Server started"
 """Text in the broker's log once it serves."""
 
@@ -44,13 +46,13 @@ logger.k.level=info
 
 _PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{controller}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=CLIENT://{client},CONTROLLER://{controller}
 advertised.listeners=CLIENT://{client}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=CLIENT
-listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,CLIENT:{protocol}
+listener.security.protocol.map=CONTROLLER:{protocol},CLIENT:{protocol}
 sasl.enabled.mechanisms={mechanism}
 listener.name.controller.sasl.enabled.mechanisms=PLAIN
 sasl.mechanism.inter.broker.protocol={mechanism}
@@ -62,13 +64,16 @@ num.network.threads=2
 num.io.threads=4
 num.recovery.threads.per.data.dir=1
 num.partitions=1
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={copies}
 offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+transaction.state.log.replication.factor={copies}
+transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={copies}
+share.coordinator.state.topic.min.isr={in_sync}
+default.replication.factor={copies}
+min.insync.replicas={in_sync}
+unclean.leader.election.enable=false
 {own}
 message.max.bytes=16777216
 log.segment.bytes=67108864
@@ -89,32 +94,41 @@ def _new_cluster_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """The identity and passwords of one broker, independent of its addresses."""
+    """The identity and passwords of a cluster's brokers, independent of their addresses."""
 
     cluster_id: str = field(default_factory=_new_cluster_id)
     password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
     controller_password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
     tls: Tls | None = None
-    """A certificate for the broker, which its clients get, too; None to encrypt nothing."""
+    """A certificate for brokers, which their clients get, too; None to encrypt nothing."""
 
-    def endpoint(self, address: str) -> KafkaEndpoint:
-        """Return the endpoint; ``address`` is "host:port" of the client listener."""
+    def endpoint(self, *addresses: str) -> KafkaEndpoint:
+        """Return the endpoint; each address is "host:port" of a broker's client listener."""
         return KafkaEndpoint(
-            bootstrap=address,
+            bootstrap=",".join(addresses),
+            replication=copies_of(len(addresses)),
             username=USERNAME,
             password=self.password,
             mechanism=MECHANISM,
             tls=self.tls,
         )
 
-    def properties(self, *, client: str, controller: str, data: str) -> str:
-        """Return the text of server.properties, which holds passwords.
+    def properties(
+        self, *, client: str, controllers: Sequence[str], data: str, node: int = 1
+    ) -> str:
+        """Return the text of server.properties of broker ``node``, which holds passwords.
 
-        The quorum is static (controller.quorum.voters): the storage does not contain its ports, so
-        it can be served on others."""
+        ``controllers``: "host:port" of the controller listeners of all brokers. The quorum is
+        static (controller.quorum.voters): the storage does not contain its ports, so it can be
+        served on others."""
+        copies = copies_of(len(controllers))
         return _PROPERTIES.format(
             client=client,
-            controller=controller,
+            controller=controllers[node - 1],
+            node=node,
+            voters=",".join(f"{n}@{address}" for n, address in enumerate(controllers, start=1)),
+            copies=copies,
+            in_sync=max(1, copies - 1),
             mechanism=MECHANISM,
             protocol=self.endpoint(client).security_protocol,
             tls=_tls_lines(self.tls),
@@ -147,6 +161,11 @@ class BrokerIdentity:
         return "".join(f"{argument}\n" for argument in arguments)
 
 
+def copies_of(brokers: int) -> int:
+    """Return the number of copies of each partition on this number of brokers."""
+    return min(brokers, _MOST_COPIES)
+
+
 def _tls_lines(tls: Tls | None) -> str:
     if tls is None:
         return ""
@@ -158,9 +177,14 @@ def _tls_lines(tls: Tls | None) -> str:
         "truststore.certificates": tls.ca or "",
     }
     escaped = {name: value.strip().replace("\n", "\\n") for name, value in values.items()}
-    return "".join(f"listener.name.client.ssl.{name}={v}\n" for name, v in escaped.items())
+    return "".join(
+        f"listener.name.{listener}.ssl.{name}={value}\n"
+        for listener in ("client", "controller")
+        for name, value in escaped.items()
+    )
 
 
+REDIS_SOCKET = "socket"
 MOST_MB = 1024
 """Limit of Redis's memory. Beyond it, checkpoints are refused, so that the machine keeps some;
 nothing that is stored is evicted."""
@@ -177,15 +201,26 @@ appendfsync everysec
 maxmemory {most_mb}mb
 maxmemory-policy noeviction
 dir "{directory}"
-"""
+{more}"""
 
 
 def redis_configuration(
-    *, host: str, port: int, password: str, directory: PurePath, append_only: bool = False
+    *,
+    host: str,
+    port: int,
+    password: str,
+    directory: PurePath,
+    append_only: bool = False,
+    replica_of: int | None = None,
 ) -> str:
     """Return the text of redis.conf, which holds the password.
 
-    ``append_only``: writes go to a file, too, so that a restart loses a second at most."""
+    ``port``: 0 for none, then it listens on the file `REDIS_SOCKET` in its directory.
+    ``append_only``: writes go to a file, too, so that a restart loses a second at most.
+    ``replica_of``: the port of this machine behind which the primary is."""
+    more = "" if port else f"unixsocket {REDIS_SOCKET}\nunixsocketperm 700\n"
+    if replica_of:
+        more += f"replicaof 127.0.0.1 {replica_of}\nmasterauth {password}\n"
     return _CONFIGURATION.format(
         host=host,
         port=port,
@@ -193,4 +228,5 @@ def redis_configuration(
         append_only="yes" if append_only else "no",
         most_mb=MOST_MB,
         directory=directory,
+        more=more,
     )

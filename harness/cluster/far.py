@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from harness.cluster.agent.place import AgentLauncher, FarPlace
-from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.servers import SparkDaemons
-from harness.cluster.owned import Programs
+from harness.cluster.local.cluster import LocalCluster, Site
+from harness.cluster.local.spark_servers import SparkDaemons
 from harness.cluster.run_directory import PYTHON, write_python
 from harness.cluster.spark import SparkAccess
 from harness.errors import EnvironmentFailure, UsageError
@@ -83,9 +82,9 @@ class FarCluster(LocalCluster, Generic[P]):
             if place.lost is None:
                 place.agent.tidy()
 
-    def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
+    def _main_site(self, here: AgentLauncher) -> Site:
         self._here = here
-        return super()._site(here)
+        return super()._main_site(here)
 
     def _launchers(self) -> Mapping[str, AgentLauncher]:
         return {node.worker: self.launcher_on(self.place_of(node.worker)) for node in self._nodes}

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Sequence
 
-from harness.cluster.base import Action, Prepared, Victim
+from harness.cluster.base import BROKER, Action, Prepared, Victim
 from harness.cluster.processes import ProcessStat, hold, signal_held
 
+_FURTHER = re.compile(rf"{BROKER}\d+")
 SIGNALS = {
     Action.KILL: signal.SIGKILL,
     Action.PAUSE: signal.SIGSTOP,
     Action.RESUME: signal.SIGCONT,
 }
+
+
+def broker_names(count: int) -> list[str]:
+    """Return the names of brokers as targets, in the order of their numbers."""
+    return [BROKER, *(f"{BROKER}{number}" for number in range(2, count + 1))]
+
+
+def server_of(target: str) -> str:
+    """Return the kind of a server that is a target: `BROKER` for any broker."""
+    return BROKER if _FURTHER.fullmatch(target) else target
 
 
 def prepare_kill(

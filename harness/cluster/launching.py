@@ -25,7 +25,6 @@ from harness.errors import EnvironmentFailure
 from harness.text import Notify, format_duration
 
 _POLL_S = 0.02
-_PORT_ATTEMPTS = 5
 _PORT_TAKEN = ("address already in use", "bindexception")
 _DISK_FULL = ("no space left on device", "disk quota exceeded")
 _FULL_BYTES = 16 << 20
@@ -159,6 +158,8 @@ class Server(ABC):
     """Limit of a start: it takes 2 to 6 s on two idle cores, and took a minute on two cores with
     fifteen other busy processes."""
 
+    port_attempts: int = 5
+    """Most starts while its ports are taken."""
     down: bool = False
     """True while a failure that was planned keeps it dead: that is no error."""
 
@@ -224,11 +225,11 @@ class Server(ABC):
         return _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
 
     def try_other_ports(self) -> None:
-        """Start again. Raises `EnvironmentFailure` after `_PORT_ATTEMPTS` starts."""
+        """Start again. Raises `EnvironmentFailure` after `port_attempts` starts."""
         assert self.child is not None
         self.child.process.kill()
         self.child.process.wait()
-        if self._attempts >= _PORT_ATTEMPTS:
+        if self._attempts >= self.port_attempts:
             raise failure(f"{self.title} found its ports taken", self.child)
         self.child.log.rename(self.child.log.with_suffix(f".attempt{self._attempts}.log"))
         self._attempts += 1

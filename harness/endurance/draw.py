@@ -36,7 +36,6 @@ SHARES: Mapping[str, int] = {"node": 70, "again": 12, "rack": 6, "coordinator": 
 """Per cent of disturbances; "again" kills a node during the recovery from the last disturbance."""
 SERVER_SHARE = 3
 """Additional share, where Kafka's and Redis' processes belong to the cluster and can be frozen."""
-SERVERS = ("kafka", "redis")
 CUT_SHARE = 12
 """Additional share, where the network of a rack can be cut."""
 PAUSES_S = (0.3, 2.5)
@@ -152,9 +151,8 @@ def schedule(
             found.append(_at(at_s, Disturb.COORDINATOR))
         elif kind in ("pause", "server"):
             lasting = chance.uniform(*PAUSES_S)
-            what = Disturb.PAUSE if kind == "pause" else Disturb.SERVER
             target = chance.choice(names if kind == "pause" else servers)
-            found.append(_at(at_s, what, target, lasting))
+            found.append(_at(at_s, Disturb.PAUSE, target, lasting))
             at_s += lasting
         elif kind == "cut":
             lasting = min(chance.uniform(*CUTS_S), seconds - at_s - 0.001)

@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action
-from harness.cluster.run_directory import read_journal
-from harness.endurance.draw import MEAN_GAP_S, RUN_S, SERVERS, Choice, choose, schedule
+from harness.endurance.draw import MEAN_GAP_S, RUN_S, Choice, choose, schedule
 from harness.endurance.trial import Disturbance, Trial, Verdict
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.parameters import TaskParameters
@@ -140,13 +139,12 @@ class Endurance:
 
     def _planned(self, number: int, chosen: Choice) -> list[Disturbance]:
         cluster = self.engine.fleet.cluster
-        ours = dict(read_journal(cluster.run_directory))
         return schedule(
             self.seed,
             number,
             self.engine.fleet.nodes,
             seconds=self.seconds,
-            servers=[name for name in SERVERS if name in ours],
+            servers=sorted(cluster.breakable()),
             cuts=Action.CUT in cluster.capabilities(),
             away_s=chosen.away_s,
             gap_s=self.gap_s,

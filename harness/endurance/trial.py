@@ -50,10 +50,9 @@ class Disturb(StrEnum):
     KILL = "kill"
     """A node, or a rack with its workers, which come back at once."""
     PAUSE = "pause"
-    """A node is frozen for a while, its connections stay open."""
+    """A node, Kafka or Redis is frozen for a while, its connections stay open."""
     SERVER = "server"
-    """Kafka, Redis or Spark's driver is frozen for a while. Without a duration it is killed, which
-    ends the run."""
+    """Kafka, Redis (as in the journal) or Spark's driver is killed, which ends the run."""
     JOIN = "join"
     """Nodes of a worker that was dead at the beginning of the pass join it."""
     CUT = "cut"
@@ -347,9 +346,6 @@ class Trial:
                     self.engine.fleet.cluster.apply, _ENDS[disturbance.kind], disturbance.target
                 )
                 steps.append((disturbance.at_s + disturbance.for_s, end))
-            elif disturbance.kind is Disturb.SERVER and disturbance.for_s:
-                thaw = partial(self._signal_server, disturbance.target, signal.SIGCONT)
-                steps.append((disturbance.at_s + disturbance.for_s, thaw))
         return sorted(steps, key=lambda step: step[0])
 
     def _disturb(self, disturbance: Disturbance) -> None:
@@ -365,8 +361,7 @@ class Trial:
             case Disturb.PAUSE:
                 fleet.cluster.apply(Action.PAUSE, disturbance.target)
             case Disturb.SERVER:
-                number = signal.SIGSTOP if disturbance.for_s else signal.SIGKILL
-                self._signal_server(disturbance.target, number)
+                self._kill_server(disturbance.target)
             case Disturb.CUT:
                 victims = fleet.cluster.apply(Action.CUT, disturbance.target)
                 self.cut += [victim for victim in victims if victim.felt]
@@ -375,12 +370,12 @@ class Trial:
                 self.killed += [victim for victim in victims if victim.reached]
                 fleet.cluster.apply(Action.RESTART, disturbance.target)
 
-    def _signal_server(self, name: str, number: signal.Signals) -> None:
-        driver = self.engine.fleet.driver
-        if name == DRIVER and driver is not None:
-            os.kill(driver.pid, number)
-            return
-        send_signal(dict(read_journal(self.engine.fleet.cluster.run_directory))[name], number)
+    def _kill_server(self, name: str) -> None:
+        fleet = self.engine.fleet
+        if name == DRIVER and fleet.driver is not None:
+            os.kill(fleet.driver.pid, signal.SIGKILL)
+        else:
+            send_signal(dict(read_journal(fleet.cluster.run_directory))[name], signal.SIGKILL)
 
 
 _ENDS = {Disturb.PAUSE: Action.RESUME, Disturb.CUT: Action.HEAL}

@@ -206,7 +206,7 @@ class Pass:
         work.directory.mkdir(mode=0o700)
         wanted = {work.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
         wanted[work.out_topic] = work.out_partitions
-        wanted[self._practice_topic] = 1
+        wanted[self._practice_topic] = self._cluster.kafka.replication  # one on each broker
         appended = [work.out_topic, self._practice_topic]
         self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=appended))
         return self

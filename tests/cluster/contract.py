@@ -159,7 +159,9 @@ class ClusterContract:
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient(cluster.kafka.confluent())
-        for future in admin.create_topics([NewTopic("contract", 1, 1)]).values():
+        for future in admin.create_topics(
+            [NewTopic("contract", 1, cluster.kafka.replication)]
+        ).values():
             future.result(30)
         producer = Producer(cluster.kafka.confluent())
         producer.produce("contract", value=b"kept")
@@ -354,7 +356,7 @@ class ClusterContract:
 
     def test_the_brokers_clock_is_seen_by_its_append_times(self, cluster: Cluster) -> None:
         topic = f"{cluster.kafka.topic_prefix}clock"
-        with topics(cluster.kafka, {topic: 1}, appended=[topic]):
+        with topics(cluster.kafka, {topic: cluster.kafka.replication}, appended=[topic]):
             sample = BrokerClock(cluster.kafka, topic).compare()
         assert sample is not None
         assert 0 < sample.bound_s < 1

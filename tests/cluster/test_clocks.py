@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.base import CLOCK_LIMIT_S, demand_near
-from harness.cluster.clocks import SAME, Clock, Sample
+from harness.cluster.clocks import SAME, Clock, Sample, spanning
 from harness.errors import EnvironmentFailure
 
 
@@ -54,6 +54,14 @@ def test_samples_grow_old(monkeypatch: pytest.MonkeyPatch) -> None:
     clock.compare(world.read, 1)
     world.now += 61
     assert clock.compare(world.read, 1).bound_s == pytest.approx(0.1)
+
+
+def test_several_brokers_have_one_bound_that_covers_all_of_their_clocks() -> None:
+    near, ahead = Sample(offset_s=0.001, bound_s=0.001), Sample(offset_s=0.006, bound_s=0.002)
+    both = spanning([near, ahead])
+    assert both.offset_s == pytest.approx(0.004)
+    assert both.bound_s == pytest.approx(0.004)
+    assert spanning([near]) == near
 
 
 def test_only_what_round_trips_prove_is_refused() -> None:

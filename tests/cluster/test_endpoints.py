@@ -115,8 +115,9 @@ def test_redis_is_reached_by_the_address_of_where_one_stands() -> None:
 
 def test_a_brokers_passwords_stand_in_its_files_and_on_no_command_line() -> None:
     broker = BrokerIdentity()
-    properties = broker.properties(client="h:1", controller="h:2", data="/d")
+    properties = broker.properties(client="h:1", controllers=["h:2"], data="/d")
     assert "controller.quorum.voters=1@h:2\n" in properties
+    assert "offsets.topic.replication.factor=1\n" in properties
     assert login("SCRAM-SHA-256", "faultline", broker.password) in properties
     assert broker.controller_password != broker.password
     lines = broker.format_arguments("/p").splitlines()
@@ -124,6 +125,25 @@ def test_a_brokers_passwords_stand_in_its_files_and_on_no_command_line() -> None
     assert lines[-1] == f"SCRAM-SHA-256=[name=faultline,password={broker.password}]"
     endpoint = broker.endpoint("h:1")
     assert (endpoint.mechanism, endpoint.password) == ("SCRAM-SHA-256", broker.password)
+
+
+def test_several_brokers_keep_three_copies_of_which_two_must_be_there() -> None:
+    broker = BrokerIdentity()
+    ports = ["a:2", "b:2", "c:2"]
+    lines = broker.properties(client="b:1", controllers=ports, data="/d", node=2).splitlines()
+    assert {
+        "node.id=2",
+        "listeners=CLIENT://b:1,CONTROLLER://b:2",
+        "controller.quorum.voters=1@a:2,2@b:2,3@c:2",
+        "offsets.topic.replication.factor=3",
+        "transaction.state.log.replication.factor=3",
+        "transaction.state.log.min.isr=2",
+        "min.insync.replicas=2",
+        "unclean.leader.election.enable=false",
+    } <= set(lines)
+    endpoint = broker.endpoint("a:1", "b:1", "c:1")
+    assert (endpoint.bootstrap, endpoint.replication) == ("a:1,b:1,c:1", 3)
+    assert broker.endpoint("a:1").replication == 1
 
 
 def test_a_broker_id_never_begins_with_a_dash() -> None:

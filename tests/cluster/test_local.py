@@ -28,7 +28,7 @@ import pytest
 from harness.cluster import owned
 from harness.cluster.agent import agent as agents
 from harness.cluster.backends import remove_made
-from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec
+from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec, Prepared
 from harness.cluster.launching import Server, free_port
 from harness.cluster.local import breaking
 from harness.cluster.local.cluster import LocalCluster
@@ -386,15 +386,18 @@ def listening_ports(cluster: LocalCluster) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("down", "lives", "waits"), [(True, 1, True), (False, 2, True), (False, 1, False)]
 )
-def test_a_server_that_was_started_again_is_waited_for(down: bool, lives: int, waits: bool) -> None:
+def test_a_server_that_was_started_again_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, down: bool, lives: int, waits: bool
+) -> None:
     """It was not, where the schedule itself had started it: the next reader found it silent."""
-    server = SimpleNamespace(down=down, lives=lives, child=SimpleNamespace(identity=None))
+    server = SimpleNamespace(down=down, lives=lives)
 
     def begin_again() -> None:
         server.down, server.lives = False, lives + 1
 
     server.begin_again = begin_again
-    assert breaking.revive(cast(Server, server)) is waits
+    monkeypatch.setattr(breaking, "prepare", lambda *_: Prepared(list))
+    assert breaking.revive(cast(Server, server), BROKER) is waits
     assert not server.down
 
 

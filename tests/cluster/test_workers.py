@@ -19,7 +19,7 @@ from harness.cluster.agent.workers import Workers
 from harness.cluster.base import Action, ClusterSpec, Node, nodes_of
 from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.links import Loopback
-from harness.cluster.local.servers import Worker
+from harness.cluster.local.spark_servers import Worker
 from harness.cluster.processes import (
     WORKER_VARIABLE,
     HostProcess,

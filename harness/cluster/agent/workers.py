@@ -10,15 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.agent.agent import Part, Processes, Struck
+from harness.cluster.agent.agent import Part, Processes
 from harness.cluster.agent.place import AgentLauncher, Place
 from harness.cluster.agent.programs import Program, Share
+from harness.cluster.agent.striking import strike
 from harness.cluster.base import Action, Node, Prepared, Usage, Victim
-from harness.cluster.killing import SIGNALS
 from harness.cluster.launching import Server, wait_for
 from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.processes import HostProcess
@@ -28,8 +27,6 @@ from harness.text import Notify
 _RESUMED_LIMIT_S = 12.0
 """A worker that was frozen longer than the master's patience registers again with its next
 heartbeat, at most 15 / 4 s after it resumes; after this time it is started anew."""
-_LEAD_S = 0.5
-"""How long before its instant an action is on its way to an agent of another machine."""
 
 METHOD = (
     "CPU: user and system time from /proc/<pid>/stat over the node's process tree, children that "
@@ -89,7 +86,6 @@ class Workers:
         self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
         self._make = make
         self._network = network
-        self._pool = ThreadPoolExecutor(len(self._slots), thread_name_prefix="agents")
 
     def begin(self) -> list[Server]:
         """Start every worker; the caller waits for them."""
@@ -192,7 +188,6 @@ class Workers:
         for place in {id(slot.place): slot.place for slot in self._slots.values()}.values():
             if place.lost is None:
                 place.agent.end_all()
-        self._pool.shutdown(wait=False)
 
     def register_host(self, node: str, host: HostProcess) -> None:
         """See `Cluster.register_host`."""
@@ -331,51 +326,17 @@ class Workers:
 
     def _strike(self, action: Action, shares: Sequence[Share], *, whole: bool) -> Prepared:
         """Let the agents find the processes of these nodes and hold them for a signal."""
-        number = SIGNALS[action]
-        armed = [
-            (place, place.agent.arm(parts, whole=whole)) for place, parts in self._parts(shares)
-        ]
-        under_way: list[Future[Struck]] = []
 
-        def at(due_unix_s: float | None) -> None:
-            """Let every agent strike at the instant, by its own clock."""
-            for place, held in armed:
-                due = None if due_unix_s is None else place.there_unix_s(due_unix_s)
-                under_way.append(self._pool.submit(place.agent.strike, held, number, due))
-
-        def apply() -> list[Victim]:
-            # Before the lock, which others may hold for a while.
-            if len(armed) == 1 and not under_way:
-                place, held = armed[0]
-                struck = [(place, place.agent.strike(held, number))]
-            else:
-                if not under_way:
-                    at(None)
-                results = [future.result() for future in under_way]
-                struck = [
-                    (place, result) for (place, _), result in zip(armed, results, strict=True)
-                ]
+        def after(reached: Mapping[str, Processes]) -> None:
             with self._lock:
-                groups = {node: g for _, one in struck for node, g in one.groups.items()}
                 for share in shares:
-                    reached = groups[share.node.name]
+                    group = reached[share.node.name]
                     if action is Action.KILL:
-                        share.spent_cpu_s += reached.cpu_s
-                        share.killed = share.killed or bool(reached.processes)
-                    share.paused = action is Action.PAUSE and bool(reached.processes)
-            return [
-                _victim(node, found, place, one)
-                for place, one in struck
-                for node, found in one.groups.items()
-            ]
+                        share.spent_cpu_s += group.cpu_s
+                        share.killed = share.killed or bool(group.processes)
+                    share.paused = action is Action.PAUSE and bool(group.processes)
 
-        def close() -> None:
-            for place, held in armed:
-                if place.lost is None:
-                    place.agent.drop(held)
-
-        far = any(place.mirror is not None for place, _ in armed)
-        return Prepared(apply, close, at=at if far else None, lead_s=_LEAD_S if far else 0.0)
+        return strike(action, self._parts(shares), whole=whole, after=after)
 
     def _parts(self, shares: Sequence[Share]) -> list[tuple[Place, list[Part]]]:
         """Return the marks of the nodes' processes, by machine."""
@@ -424,14 +385,3 @@ class Workers:
         deadline = time.monotonic() + _RESUMED_LIMIT_S
         while time.monotonic() < deadline and not all(map(self._registered, slots)):
             time.sleep(0.05)
-
-
-def _victim(node: str, found: Processes, place: Place, struck: Struck) -> Victim:
-    return Victim(
-        node=node,
-        reached=bool(found.processes),
-        executors=found.engines,
-        processes=tuple(sorted(stat.pid for stat in found.processes)),
-        at_unix_s=place.here_unix_s(struck.at_unix_s),
-        began_unix_s=place.here_unix_s(struck.began_unix_s),
-    )

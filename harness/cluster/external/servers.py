@@ -34,16 +34,17 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
             remedy="lower kafka.replication",
         )
     topic = f"{kafka.topic_prefix}probe"
-    wanted = NewTopic(
-        topic, 1, kafka.replication, config={"message.timestamp.type": "LogAppendTime"}
-    )
+    copies, append_times = kafka.replication, {"message.timestamp.type": "LogAppendTime"}
+    wanted = NewTopic(topic, copies, copies, config=append_times)
     refused: list[Any] = []
     admin = kafka.admin()  # a client that nothing refers to any more ends its requests
     try:
         for future in admin.create_topics([wanted], operation_timeout=_WITHIN_S).values():
             future.result(_WITHIN_S)
         producer = Producer({**kafka.confluent(), "message.timeout.ms": round(_WITHIN_S * 1000)})
-        producer.produce(topic, b"probe", on_delivery=lambda error, _: refused.append(error))
+        producer.produce(
+            topic, b"probe", partition=0, on_delivery=lambda error, _: refused.append(error)
+        )
         producer.flush(_WITHIN_S)
         if refused != [None]:
             raise _not_allowed("takes no record", refused or "no answer", "write topics", kafka)

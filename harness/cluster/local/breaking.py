@@ -1,14 +1,15 @@
-"""Kafka's broker and Redis as targets of a failure: killed, frozen, started again."""
+"""Kafka's brokers and Redis as targets of a failure: killed, frozen, started again."""
 
 from __future__ import annotations
 
-import signal
 import time
 
+from harness.cluster.agent.agent import Part
+from harness.cluster.agent.place import AgentLauncher
+from harness.cluster.agent.striking import strike
 from harness.cluster.base import Action, Prepared, Victim
-from harness.cluster.killing import SIGNALS, prepare_kill
 from harness.cluster.launching import Server
-from harness.cluster.processes import send_signal, tree
+from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
 
 ACTIONS = (Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME)
@@ -24,20 +25,28 @@ def prepare(server: Server, name: str, action: Action) -> Prepared:
     if action is Action.RESTART:
         return Prepared(lambda: [_start_again(server, name)])
     assert server.child is not None, "it was started"
+    assert isinstance(server.launcher, AgentLauncher)
+    found = server.child.identity
+    host = (
+        None
+        if found is None
+        else HostProcess(worker="", pid=found.pid, started_ticks=found.started_ticks)
+    )
+    part = Part(node=name, worker="", shared=True, host=host)
 
     def before() -> None:
         server.down = server.down or action is Action.KILL
 
-    return prepare_kill(name, tree([server.child.process.pid]), before, SIGNALS[action])
+    return strike(action, [(server.launcher.place, [part])], before=before)
 
 
-def revive(server: Server) -> bool:
+def revive(server: Server, name: str) -> bool:
     """Thaw a server, start it again if it is dead; return True if it may not answer yet."""
-    assert server.child is not None, "it was started"
     if server.down:
         server.begin_again()
-    elif server.child.identity is not None and server.child.running():
-        send_signal(server.child.identity, signal.SIGCONT)
+    else:
+        with prepare(server, name, Action.RESUME) as thaw:
+            thaw.apply()
     return server.lives > 1
 
 

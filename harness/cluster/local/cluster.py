@@ -7,7 +7,7 @@ A run directory (mode 0700) holds everything of one cluster::
     secrets/          properties of the Spark daemons, client credentials (mode 0600)
     conf/             SPARK_CONF_DIR of daemons and executors (no secret)
     driver-conf/      SPARK_CONF_DIR of drivers, with the secret (mode 0600)
-    kafka/ redis/     data and configuration of the two servers
+    kafka/ redis/     data and configuration of the servers
     work/             one directory per worker incarnation, with its executors' logs
     programs/         one directory per incarnation of a launched program
     spark-local/ tmp/ scratch space
@@ -27,7 +27,6 @@ from harness.cluster.agent.place import AgentLauncher, Place
 from harness.cluster.agent.programs import PROGRAMS
 from harness.cluster.agent.workers import Workers
 from harness.cluster.base import (
-    BROKER,
     STORE,
     Action,
     ClusterSpec,
@@ -40,11 +39,13 @@ from harness.cluster.base import (
 )
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.killing import broker_names
 from harness.cluster.launching import Launcher, Server, wait_for
 from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.local import breaking
 from harness.cluster.local.network import Namespaces
-from harness.cluster.local.servers import KafkaBroker, Master, RedisDaemon, SparkDaemons, Worker
+from harness.cluster.local.spark_servers import Master, SparkDaemons, Worker
+from harness.cluster.local.stores import KafkaBroker, RedisDaemon, quorum_of
 from harness.cluster.owned import OwnedCluster, Programs, find_programs
 from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import HostProcess, Machine, is_alive
@@ -57,13 +58,15 @@ _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
 
 
+Site = tuple[AgentLauncher, Programs]
+"""A machine for servers: what starts them there, and their programs."""
+
+
 class LocalCluster(OwnedCluster):
     """Kafka, Redis, a Spark master and its workers as children of this process."""
 
     backend = "local"
     _workers: Workers | None = None
-    _breaks = True
-    """True if its servers are targets (`Cluster.breakable`)."""
     daemon_settings: Mapping[str, str] = MappingProxyType({})
     """Further settings of the Spark master and its workers."""
 
@@ -99,7 +102,7 @@ class LocalCluster(OwnedCluster):
     @property
     def kafka(self) -> KafkaEndpoint:
         self.demand_started()
-        return self._broker.endpoint
+        return self._brokers[0].endpoint
 
     @property
     def redis(self) -> RedisEndpoint:
@@ -140,7 +143,7 @@ class LocalCluster(OwnedCluster):
 
     def health(self) -> None:
         self.demand_started()
-        for server in (self._broker, self._redis, self._master):
+        for server in (*self._brokers, *self._stores, self._master):
             server.check()
 
     def capabilities(self) -> frozenset[Action]:
@@ -149,15 +152,16 @@ class LocalCluster(OwnedCluster):
         return frozenset(broken | cut)
 
     def breakable(self) -> Collection[str]:
-        return self._servers() if self._breaks else ()
+        return self._servers()
 
     def _servers(self) -> Mapping[str, Server]:
-        return {BROKER: self._broker, STORE: self._redis}
+        brokers = zip(broker_names(len(self._brokers)), self._brokers, strict=True)
+        return {**dict(brokers), STORE: self._redis}
 
     def restore(self, report: Notify) -> None:
         self.demand_started()
-        servers = self._servers().values() if self._breaks else ()
-        started = [server for server in servers if breaking.revive(server)]
+        servers = self._servers()
+        started = [server for name, server in servers.items() if breaking.revive(server, name)]
         wait_for(started, report)
         self.health()
         self.workers.restore(report)
@@ -207,22 +211,21 @@ class LocalCluster(OwnedCluster):
             },
             host=self._network.host,
         )
-        self._launcher, programs = self._site(Place.here(launcher).launcher(launcher))
+        self._site = self._main_site(Place.here(launcher).launcher(launcher))
+        self._launcher, programs = self._site
         self._network.open(
             self.run, self.run_directory, {node.worker: node.host for node in self._nodes}
         )
-        self._broker = KafkaBroker(
-            self._launcher,
-            java=programs.java,
-            jars=programs.broker_jars,
-            identity=self._broker_identity(),
+        identity = self._broker_identity()
+        self._brokers = quorum_of(
+            [
+                KafkaBroker(
+                    there, java=its.java, jars=its.broker_jars, identity=identity, number=number
+                )
+                for number, (there, its) in enumerate(self._broker_sites(), start=1)
+            ]
         )
-        self._redis = RedisDaemon(
-            self._launcher,
-            program=programs.redis_server,
-            password=secrets.token_urlsafe(24),
-            append_only=self.spec.append_only,
-        )
+        self._stores = self._make_stores(programs.redis_server, secrets.token_urlsafe(24))
         self._daemons = SparkDaemons(
             launcher=self._launcher,
             java=programs.java,
@@ -234,9 +237,20 @@ class LocalCluster(OwnedCluster):
         self._master = Master(self._daemons)
         self._workers = self._new_workers()
 
-    def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
-        """Return what starts Kafka, Redis and the master, and their programs there."""
+    def _main_site(self, here: AgentLauncher) -> Site:
+        """Return where Kafka, Redis and the master are started."""
         return here, self.programs
+
+    def _broker_sites(self) -> Sequence[Site]:
+        """Return where each broker is started."""
+        return [self._site]
+
+    def _make_stores(self, program: Path, password: str) -> Sequence[Server]:
+        """Make Redis, and what goes with it."""
+        self._redis = RedisDaemon(
+            self._launcher, program=program, password=password, append_only=self.spec.append_only
+        )
+        return [self._redis]
 
     def _broker_identity(self) -> BrokerIdentity:
         """Return the broker's identity; on loopback addresses nothing is encrypted."""
@@ -289,7 +303,7 @@ class LocalCluster(OwnedCluster):
     def bring_up(self, report: Notify) -> None:
         self._build()
         report("starting Kafka, Redis and the Spark master")
-        first: list[Server] = [self._broker, self._redis, self._master]
+        first: list[Server] = [*self._brokers, *self._stores, self._master]
         for server in first:
             server.begin()
         wait_for(first, report, then=self._begin_workers)

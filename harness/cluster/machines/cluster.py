@@ -24,11 +24,14 @@ from harness.cluster.base import (
     nodes_of,
 )
 from harness.cluster.clocks import Sample
-from harness.cluster.configuration import BrokerIdentity
+from harness.cluster.configuration import REDIS_SOCKET, BrokerIdentity
 from harness.cluster.far import FarCluster
+from harness.cluster.launching import Server
 from harness.cluster.links import WorkerLink
+from harness.cluster.local.cluster import Site
 from harness.cluster.local.cluster import remove as remove
 from harness.cluster.local.cluster import servers as servers
+from harness.cluster.local.stores import RedisDaemon, RedisReplica, Tunnel
 from harness.cluster.machines.certificates import run_certificate
 from harness.cluster.machines.machine import Machine
 from harness.cluster.machines.network import MachineNetwork
@@ -52,7 +55,6 @@ class MachinesCluster(FarCluster[Machine]):
     """Workers on machines that are reached by SSH."""
 
     daemon_settings = _ENCRYPTED
-    _breaks = False
 
     def __init__(
         self,
@@ -213,17 +215,46 @@ class MachinesCluster(FarCluster[Machine]):
         self._remove_checkpoints()
 
     def _broker_identity(self) -> BrokerIdentity:
-        addresses = sorted({self._addresses.host, self._addresses.here})
-        return BrokerIdentity(tls=run_certificate(addresses))
+        addresses = {self._addresses.here, *(there.host for there, _ in self._broker_sites())}
+        self._certificate = run_certificate(sorted(addresses))
+        return BrokerIdentity(tls=self._certificate)
 
-    def _site(self, here: AgentLauncher) -> tuple[AgentLauncher, Programs]:
-        own = super()._site(here)
-        ssh = self._file.file.services.ssh
-        if ssh is None:
-            return own
+    def _main_site(self, here: AgentLauncher) -> Site:
+        own, ssh = super()._main_site(here), self._file.file.services.ssh
+        return own if ssh is None else self._site_on(ssh, self._addresses.host)
+
+    def _site_on(self, ssh: str, address: str) -> Site:
+        """Return a machine for servers at one of its addresses, and send what they need."""
         machine = self._machines[ssh]
-        launcher = replace(self.launcher_on(machine), host=self._addresses.host)
+        launcher = replace(self.launcher_on(machine), host=address)
         return launcher, machine.server_programs(self.programs, self._report)
+
+    def _broker_sites(self) -> Sequence[Site]:
+        others = self._file.beside[: self._file.file.brokers - 1]
+        return [self._site, *(self._site_on(ssh, self._addresses.of[ssh]) for ssh in others)]
+
+    def _make_stores(self, program: Path, password: str) -> Sequence[Server]:
+        """Make Redis behind a tunnel, as it has no encryption of its own, and its replicas."""
+        tls, others = self._certificate, self._file.beside[: self._file.file.replicas]
+        front = Tunnel(self._launcher, "into-redis", to=REDIS_SOCKET, tls=tls, encrypted="in")
+        self._redis = RedisDaemon(
+            self._launcher,
+            program=program,
+            password=password,
+            append_only=self.spec.append_only or bool(others),
+            front=front,
+        )
+        servers: list[Server] = [front, self._redis]
+        primary = f"{self._redis.endpoint.host}:{front.port}"
+        for number, ssh in enumerate(others, start=1):
+            there, programs = self._site_on(ssh, "127.0.0.1")
+            way = Tunnel(there, "to-the-primary", to=primary, tls=tls, encrypted="out")
+            servers += [
+                way,
+                RedisReplica(there, self._redis, way, program=programs.redis_server, number=number),
+            ]
+        self._redis.endpoint = replace(self._redis.endpoint, replicas=len(others))
+        return servers
 
     def _places(self) -> Mapping[str, Machine]:
         return {node.worker: self.place_of(node.worker) for node in self._nodes}

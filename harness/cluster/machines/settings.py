@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
@@ -54,6 +54,12 @@ class MachinesFile(Entry, kw_only=True):
     """A file in place of ~/.ssh/config."""
     cuts: bool = False
     """True if runs may cut machines off and shape their links; needs root or sudo there."""
+    brokers: Literal[1, 3, 5] = 1
+    """Brokers of Kafka, on the machine of the services and on others; 1 keeps one copy of each
+    record, more keep three, two of which must have it before it counts as sent."""
+    replicas: Annotated[int, Meta(ge=0, le=5)] = 0
+    """Replicas of Redis on other machines, which every checkpoint waits for; Redis then has an
+    append-only file, too."""
     clock_limit_ms: Annotated[float, Meta(gt=0)] = 5.0
     """Largest error of a machine's clock offset; times measured with a larger one are invalid."""
 
@@ -73,6 +79,17 @@ class Machines(Entry, kw_only=True):
         if services.ssh is None or services.ssh in {host.ssh for host in self.hosts}:
             return self.hosts
         return [*self.hosts, Host(ssh=services.ssh, address=services.address)]
+
+    @property
+    def beside(self) -> list[str]:
+        """The SSH names of machines for further brokers and replicas, one of each rack in turn."""
+        others = [host for host in self.hosts if host.ssh != self.file.services.ssh]
+        before = Counter[str]()
+        turns = []
+        for host in others:
+            turns.append((before[host.rack], int(host.rack[1:]), host.ssh))
+            before[host.rack] += 1
+        return [ssh for *_, ssh in sorted(turns)]
 
     @property
     def racks(self) -> dict[str, list[Host]]:
@@ -116,9 +133,17 @@ def read_machines(path: Path) -> Machines:
             f"{name}: checkpoints is {file.checkpoints!r}, which is no URI",
             remedy="begin with file:// for a directory that every machine mounts at that path",
         )
-    return Machines(
+    machines = Machines(
         path=path,
         name=f"machines-{path.stem}-{sha256(text.encode()).hexdigest()[:8]}",
         hosts=file.machines,
         file=file,
     )
+    wanted, there = max(file.brokers - 1, file.replicas), len(machines.beside)
+    if wanted > there:
+        raise UsageError(
+            f"{name}: {file.brokers} brokers and {file.replicas} replicas are wanted, each on a "
+            f"machine of its own beside that of the services, and {there} are there",
+            remedy="list more machines, or use fewer `brokers` and `replicas`",
+        )
+    return machines

@@ -49,7 +49,7 @@ def test_it_is_good_for_its_run_and_its_addresses(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_broker_with_a_certificate_encrypts_what_clients_send(encrypted: bool) -> None:
     identity = BrokerIdentity(tls=run_certificate(["10.0.0.1"]) if encrypted else None)
-    text = identity.properties(client="10.0.0.1:1", controller="10.0.0.1:2", data="/d")
+    text = identity.properties(client="10.0.0.1:1", controllers=["10.0.0.1:2"], data="/d")
     protocol = "SASL_SSL" if encrypted else "SASL_PLAINTEXT"
     assert f"CLIENT:{protocol}\n" in text
     assert identity.endpoint("10.0.0.1:1").security_protocol == protocol

@@ -1,25 +1,15 @@
-"""The servers of a local cluster as child processes: Kafka, Redis, and Spark's master and workers.
+"""Spark's master and workers of a cluster, started from the installed PySpark.
 
-Spark's own are started from the installed PySpark. They listen on their own addresses only
-(SPARK_LOCAL_IP; without it Spark binds the web pages to every interface)."""
+They listen on their own addresses only (SPARK_LOCAL_IP; without it Spark binds the web pages to
+every interface)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import redis
-
-from harness.cluster.configuration import (
-    HEAP,
-    KAFKA_LOG4J,
-    STARTED,
-    BrokerIdentity,
-    redis_configuration,
-)
-from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.launching import LaunchedProcess, Launcher, Server, failure
+from harness.cluster.launching import LaunchedProcess, Launcher, Server
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.spark import (
     DAEMON_JAVA,
@@ -32,142 +22,6 @@ from harness.cluster.spark import (
     worker_address,
     worker_properties,
 )
-
-_READY = "Ready to accept connections"
-
-
-class KafkaBroker(Server):
-    """A broker that formats its storage (one short JVM) before it serves."""
-
-    title = "the Kafka broker"
-
-    def __init__(
-        self, launcher: Launcher, *, java: Path, jars: Path, identity: BrokerIdentity | None = None
-    ) -> None:
-        super().__init__(launcher)
-        self._java = java
-        self._jars = jars
-        self._formatting = False
-        self._identity = identity or BrokerIdentity()
-        self._home = launcher.directory / "kafka"
-        launcher.make(self._home)
-        launcher.write(self._home / "log4j2.properties", KAFKA_LOG4J)
-        self._configuration = self._home / "server.properties"
-        self.endpoint: KafkaEndpoint = self._identity.endpoint("")
-
-    def launch(self) -> LaunchedProcess:
-        host = self.launcher.host
-        client, controller = (f"{host}:{self.launcher.free_port()}" for _ in range(2))
-        text = self._identity.properties(
-            client=client, controller=controller, data=str(self._home / "data")
-        )
-        self.launcher.write(self._configuration, text)
-        arguments = self.launcher.write(
-            self._home / "format.arguments",
-            self._identity.format_arguments(str(self._configuration)),
-        )
-        self.endpoint = self._identity.endpoint(client)
-        self._formatting = True
-        return self._spawn("kafka-format", "kafka.tools.StorageTool", f"@{arguments}")
-
-    def launch_again(self) -> LaunchedProcess:
-        return self._spawn("kafka", "kafka.Kafka", str(self._configuration))
-
-    def ready(self) -> bool:
-        if not self._formatting:
-            return super().ready()
-        assert self.child is not None
-        code = self.child.process.poll()
-        if code is None:
-            self.check_deadline()
-            return False
-        if code != 0:
-            raise failure("the Kafka broker's storage could not be formatted", self.child)
-        self._formatting = False
-        self.child = self._spawn("kafka", "kafka.Kafka", str(self._configuration))
-        return False
-
-    def answers(self) -> bool:
-        from confluent_kafka import KafkaException
-
-        assert self.child is not None
-        if STARTED not in self.child.log_text():
-            return False
-        try:
-            self.endpoint.admin().list_topics(timeout=5)
-        except KafkaException:
-            return False
-        return True
-
-    def _spawn(self, name: str, *arguments: str) -> LaunchedProcess:
-        log4j = (self._home / "log4j2.properties").as_uri()
-        command = [
-            str(self._java),
-            *HEAP,
-            "-Djava.awt.headless=true",
-            f"-Djava.io.tmpdir={self.launcher.directory / 'tmp'}",
-            f"-Dkafka.logs.dir={self._home}",
-            f"-Dlog4j2.configurationFile={log4j}",
-            "-cp",
-            f"{self._jars}/*",
-            *arguments,
-        ]
-        return self.launcher.spawn(name, command, log_name=log_name_of(name, self.lives))
-
-
-def log_name_of(name: str, life: int) -> str:
-    """Return the name of a server's log; that of a life after a kill has its number."""
-    return name if life == 1 else f"{name}.{life}"
-
-
-class RedisDaemon(Server):
-    """A Redis server: what it holds ends with the cluster, at the latest."""
-
-    title = "Redis"
-
-    def __init__(
-        self, launcher: Launcher, *, program: Path, password: str, append_only: bool = False
-    ) -> None:
-        """``append_only``: writes go to a file, too, so that a restart loses a second at most."""
-        super().__init__(launcher)
-        self._program, self._append_only = program, append_only
-        self._home = launcher.directory / "redis"
-        launcher.make(self._home)
-        self.endpoint = RedisEndpoint(host=launcher.host, port=0, password=password)
-
-    def launch(self) -> LaunchedProcess:
-        host = self.launcher.host
-        self.endpoint = replace(self.endpoint, port=self.launcher.free_port())
-        self.launcher.write(
-            self._home / "redis.conf",
-            redis_configuration(
-                host=host,
-                port=self.endpoint.port,
-                password=str(self.endpoint.password),
-                directory=self._home,
-                append_only=self._append_only,
-            ),
-        )
-        return self._spawn()
-
-    def launch_again(self) -> LaunchedProcess:
-        return self._spawn()
-
-    def _spawn(self) -> LaunchedProcess:
-        command = [str(self._program), str(self._home / "redis.conf")]
-        return self.launcher.spawn("redis", command, log_name=log_name_of("redis", self.lives))
-
-    def answers(self) -> bool:
-        # The password goes to the port only after our own process has reported that it listens:
-        # another process that bound the port first would receive it otherwise.
-        assert self.child is not None
-        if _READY not in self.child.log_text():
-            return False
-        with self.endpoint.client(socket_timeout=5) as client:
-            try:
-                return bool(client.ping())
-            except redis.RedisError:
-                return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
