@@ -173,19 +173,31 @@ def members(run: str, by: str = WORKER_VARIABLE) -> dict[str, list[ProcessStat]]
     return found
 
 
+def belongs(identity: ProcessIdentity, run: str, worker: str) -> bool:
+    """Return True if that very process lives and has the marks of a worker of a run.
+
+    It costs the same however many processes there are."""
+    environment = _environment(identity.pid)
+    marks = {RUN_VARIABLE: run, WORKER_VARIABLE: worker}
+    marked = all(_value_in(environment, name) == value for name, value in marks.items())
+    return marked and is_alive(identity)
+
+
 def marked(run: str) -> list[ProcessStat]:
     """Return all living processes of ``run``, found as `members` does."""
     return [stat for group in members(run).values() for stat in group]
 
 
 def tree(
-    roots: Iterable[int], everyone: Mapping[int, ProcessStat] | None = None
+    roots: Iterable[int],
+    everyone: Mapping[int, ProcessStat] | None = None,
+    children: Mapping[int, Sequence[int]] | None = None,
 ) -> list[ProcessStat]:
-    """Return the living processes among ``roots`` and all their descendants."""
+    """Return the living processes among ``roots`` and all their descendants.
+
+    ``children``: `children_of` everyone, for who wants many trees."""
     everyone = snapshot() if everyone is None else everyone
-    children: dict[int, list[int]] = {}
-    for stat in everyone.values():
-        children.setdefault(stat.parent, []).append(stat.pid)
+    children = children_of(everyone) if children is None else children
     found: dict[int, ProcessStat] = {}
     queue = [pid for pid in roots if pid in everyone]
     while queue:
@@ -194,6 +206,14 @@ def tree(
             found[pid] = everyone[pid]
             queue.extend(children.get(pid, []))
     return list(found.values())
+
+
+def children_of(everyone: Mapping[int, ProcessStat]) -> dict[int, list[int]]:
+    """Return the children of each process that has any."""
+    children: dict[int, list[int]] = {}
+    for stat in everyone.values():
+        children.setdefault(stat.parent, []).append(stat.pid)
+    return children
 
 
 def _environment(pid: int) -> bytes:

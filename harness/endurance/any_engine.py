@@ -77,7 +77,7 @@ def kills(seed: int, number: int, nodes: Sequence[Node], seconds: float) -> Sche
     return Schedule(events=events, origin="random kills", seed=seed)
 
 
-class _Alone:
+class Alone:
     """The context of a pass that belongs to no run."""
 
     def __init__(self, directory: Path) -> None:
@@ -139,7 +139,7 @@ class AnyEndurance:
         """Make the pass of that number; return False if the engine is of no more use."""
         schedule = kills(self.seed, number, engine.targets(), self.seconds)
         name = f"endure-{number + 1}"
-        context = cast("Context", _Alone(self.cluster.scratch(name)))
+        context = cast("Context", Alone(self.cluster.scratch(name)))
         made = Runner(engine, self.setup, self.cluster, context).steady(
             name, self.workload, self.rate_per_s, self.seconds, INTERVAL_S,
             schedule=schedule, truth=True,

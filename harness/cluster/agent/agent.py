@@ -28,6 +28,8 @@ from harness.cluster.processes import (
     HostProcess,
     ProcessIdentity,
     ProcessStat,
+    belongs,
+    children_of,
     ended_cpu_s,
     hold,
     is_alive,
@@ -37,6 +39,7 @@ from harness.cluster.processes import (
     send_signal,
     signal_all,
     signal_held,
+    snapshot,
     tree,
     wait_until_gone,
 )
@@ -243,6 +246,8 @@ class Agent(Files):
 
     def hosts(self, worker: str, host: HostProcess) -> bool:
         """Return True if ``host`` is a living process of a worker."""
+        if belongs(host.identity, self._run, worker):
+            return True
         return host.identity in {stat.identity for stat in members(self._run).get(worker, ())}
 
     def lives(self, identity: ProcessIdentity) -> bool:
@@ -424,9 +429,15 @@ def _by_node(run: str, parts: Sequence[Part], *, whole: bool) -> dict[str, list[
     if any(part.shared for part in parts):
         launched = any(part.programs for part in parts)
         programs = members(run, PROGRAM_VARIABLE) if launched else {}
+        everyone = snapshot()
+        children = children_of(everyone)
         for part in parts:
             own = [stat for name in part.programs for stat in programs.get(name, ())]
-            found[part.node] = [*tree_of(part.host), *own]
+            host = part.host
+            stat = None if host is None else everyone.get(host.pid)
+            if host is not None and stat is not None and stat.identity == host.identity:
+                own = [*tree([host.pid], everyone, children), *own]
+            found[part.node] = own
         if not whole:
             return found
     by_worker = members(run)
@@ -435,11 +446,6 @@ def _by_node(run: str, parts: Sequence[Part], *, whole: bool) -> dict[str, list[
         rest = [stat for stat in by_worker.pop(part.worker, ()) if stat.pid not in taken]
         found[part.node] = [*found.get(part.node, ()), *rest]
     return found
-
-
-def tree_of(host: HostProcess | None) -> list[ProcessStat]:
-    """Return a process and its living descendants; empty when it is None or gone."""
-    return tree([host.pid]) if host is not None and is_alive(host.identity) else []
 
 
 def is_executor(pid: int) -> bool:

@@ -83,6 +83,9 @@ class Workers:
         self._lock = threading.RLock()
         for node in nodes:
             self._slots[node.worker].shares.append(Share(node=node))
+        self._places = {
+            share.node.name: (slot, share) for slot in self._slots.values() for share in slot.shares
+        }
         self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
         self._make = make
         self._network = network
@@ -364,10 +367,8 @@ class Workers:
         return [share for slot in self._slots.values() for share in slot.shares]
 
     def _find(self, node: str) -> tuple[Slot, Share]:
-        for slot in self._slots.values():
-            for share in slot.shares:
-                if share.node.name == node:
-                    return slot, share
+        if node in self._places:
+            return self._places[node]
         raise UsageError(
             f"this cluster has no node {node!r}",
             remedy=f"use one of {', '.join(share.node.name for share in self._everyone())}",

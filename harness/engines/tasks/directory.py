@@ -60,6 +60,8 @@ class Directory:
         self._news: dict[int, ConnectedNode] = {}
         self._gone: list[tuple[int, int]] = []
         self._waiting = False
+        self._calm_s = 0.0
+        """Until then, by the event loop's clock, others have their turn."""
 
     def welcome(self, member: ConnectedNode) -> None:
         """Tell a node of all others, and all others of it."""
@@ -80,18 +82,27 @@ class Directory:
 
     def tell(self) -> None:
         """Send what has gathered."""
-        self._waiting = False
+        loop = asyncio.get_running_loop()
+        self._waiting, began_s = False, loop.time()
         news, gone = [self._entry(member) for member in self._news.values()], self._gone
         self._news, self._gone = {}, []
         if news or gone:
             body = self._frame(news, gone)
             for member in self._members.values():
                 member.send_body(body)
+            self._calm_s = 2 * loop.time() - began_s
 
     def _tell_soon(self) -> None:
+        """Send soon, but spend no more than half of the time on this, however many nodes join.
+
+        What gathers meanwhile is one message to each node, so a join costs as little as a node."""
         if not self._waiting:
             self._waiting = True
-            asyncio.get_running_loop().call_soon(self.tell)
+            loop = asyncio.get_running_loop()
+            if self._calm_s > loop.time():
+                loop.call_at(self._calm_s, self.tell)
+            else:
+                loop.call_soon(self.tell)
 
     def _entry(self, member: ConnectedNode) -> list[Any]:
         hosts = member.hosting.hosts if member.hosting.run == self._run else (0, [])

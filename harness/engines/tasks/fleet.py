@@ -23,7 +23,8 @@ from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.protocol.effects import CopyEvent
 
 EXECUTORS_WITHIN_S = 180.0
-NODES_WITHIN_S = 120.0
+NODES_WITHIN_S, NODE_WITHIN_S = 120.0, 1.0
+"""Longest wait for all nodes, and what each of them adds: they start on the same few cores."""
 _LOOK_S = 0.02
 _ENDS_S = 2.0
 """Seconds for a process whose output has ended to be gone."""
@@ -248,12 +249,13 @@ class Fleet:
         if self.driver is not None and self.driver.exit_code is None:
             self.driver.send({"away_s": list(seconds)})
 
-    def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float = NODES_WITHIN_S) -> None:
+    def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float | None = None) -> None:
         """Return when these nodes are connected, under any boot number.
 
         Raises `EnvironmentFailure` when the driver ends, or when they are not after ``within_s``.
         """
         missing = list(numbers)
+        within_s = NODES_WITHIN_S + NODE_WITHIN_S * len(missing) if within_s is None else within_s
         waited = 0.0
         while missing := [number for number in missing if number not in self._boots]:
             if self.driver is not None and self.driver.exit_code is not None:
