@@ -86,10 +86,6 @@ class Deciding:
         self._running = Running()
         self._over = False
         self._published: dict[int, int] = {}
-        self._reported: dict[int, set[int]] = {}
-        """Task to the nodes that have reported a copy of it, some of them long ago."""
-        for member in members.values():
-            self._index(member)
         self._lost_us = 0
         """When a primary was given up last."""
         self.awake_us = -(1 << 62)
@@ -122,19 +118,12 @@ class Deciding:
     def heard(self, member: ConnectedNode, heartbeat: told.HeartbeatReceived) -> None:
         """Note from a heartbeat what its node hosts and has published."""
         member.last = heartbeat
-        tasks = frozenset(copy.task for copy in heartbeat.copies)
-        if tasks != member.tasks:
-            member.tasks = tasks
-            self._index(member)
+        self.directory.reported(member, frozenset(copy.task for copy in heartbeat.copies))
         for copy in heartbeat.copies:
             if copy.published > self._published.get(copy.task, 0):
                 self._published[copy.task] = copy.published
                 self._emit({"event": "published", "task": copy.task, "below": copy.published})
         self._after_the_way(member, heartbeat)
-
-    def _index(self, member: ConnectedNode) -> None:
-        for task in member.tasks:
-            self._reported.setdefault(task, set()).add(member.number)
 
     def busy(self, member: ConnectedNode, busy_us: int) -> None:
         """Repeat the last heartbeat of a node whose process lives and computes, up to a limit."""
@@ -194,12 +183,8 @@ class Deciding:
 
         The incarnation is in the message, and the node drops messages for another one."""
         head = to_parts(effect.message)[0].decode()
-        for number in sorted(self._reported.get(effect.to, ())):
-            member = self._members.get(number)
-            if member is not None and effect.to in member.tasks:
-                member.connection.send({"to": head})
-            else:
-                self._reported[effect.to].discard(number)
+        for member in self.directory.hosts_of(effect.to):
+            member.connection.send({"to": head})
 
     def _note(self, effect: do.NoteCopy) -> None:
         if effect.event is do.CopyEvent.LOST:

@@ -62,6 +62,21 @@ class Directory:
         self._waiting = False
         self._calm_s = 0.0
         """Until then, by the event loop's clock, others have their turn."""
+        self._hosts: dict[int, set[int]] = {}
+        """Task to the nodes that have reported a copy of it, some of them long ago."""
+        for member in members.values():
+            self.reported(member, member.tasks)
+
+    def reported(self, member: ConnectedNode, tasks: frozenset[int]) -> None:
+        """Note the tasks of the copies that a heartbeat reports."""
+        member.tasks = tasks
+        for task in tasks:
+            self._hosts.setdefault(task, set()).add(member.number)
+
+    def hosts_of(self, task: int) -> list[ConnectedNode]:
+        """Return the nodes that last reported a copy of a task."""
+        there = [self._members.get(number) for number in sorted(self._hosts.get(task, ()))]
+        return [member for member in there if member is not None and task in member.tasks]
 
     def welcome(self, member: ConnectedNode) -> None:
         """Tell a node of all others, and all others of it."""
