@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import secrets
 import threading
@@ -287,6 +288,7 @@ class CoordinatorProcess:
             bytes.fromhex(configuration["secret"]), self._serve, host=self._host, tls=tls
         )
         self._members: dict[int, ConnectedNode] = {}
+        self._places = itertools.count()
         self._deciding: Deciding | None = None
         self._unreachable = UnreachablePairs()
         self._leaving = False
@@ -372,6 +374,7 @@ class CoordinatorProcess:
             return  # a frozen process that went on after the end of its life
         if earlier is not None:
             earlier.connection.close()
+        member.place = next(self._places) if earlier is None else earlier.place
         self._members[member.number] = member
         self._say("joined", member, process=hello.process)
         self._welcome(member, hello.running)

@@ -44,6 +44,8 @@ class ConnectedNode:
         """When its last heartbeat came."""
         self.steady_us = self.heard_us
         """Since when no heartbeat of it came late, and it took every connection."""
+        self.place = 0
+        """Its place in the order in which nodes have come."""
         self.tasks: frozenset[int] = frozenset()
         """The tasks of the copies it last reported."""
 
@@ -75,8 +77,9 @@ class Directory:
 
     def hosts_of(self, task: int) -> list[ConnectedNode]:
         """Return the nodes that last reported a copy of a task."""
-        there = [self._members.get(number) for number in sorted(self._hosts.get(task, ()))]
-        return [member for member in there if member is not None and task in member.tasks]
+        there = [self._members.get(number) for number in self._hosts.get(task, ())]
+        found = [member for member in there if member is not None and task in member.tasks]
+        return sorted(found, key=lambda member: member.place)
 
     def welcome(self, member: ConnectedNode) -> None:
         """Tell a node of all others, and all others of it."""
@@ -105,7 +108,8 @@ class Directory:
             body = self._frame(news, gone)
             for member in self._members.values():
                 member.send_body(body)
-            self._calm_s = 2 * loop.time() - began_s
+            spent_s = loop.time() - began_s
+            self._calm_s = loop.time() + spent_s if spent_s > 0 else 0.0
 
     def _tell_soon(self) -> None:
         """Send soon, but spend no more than half of the time on this, however many nodes join.
