@@ -62,6 +62,7 @@ class Directory:
         self._news: dict[int, ConnectedNode] = {}
         self._gone: list[tuple[int, int]] = []
         self._waiting = False
+        self._loop = asyncio.get_running_loop()
         self._calm_s = 0.0
         """Until then, by the event loop's clock, others have their turn."""
         self._hosts: dict[int, set[int]] = {}
@@ -100,16 +101,15 @@ class Directory:
 
     def tell(self) -> None:
         """Send what has gathered."""
-        loop = asyncio.get_running_loop()
-        self._waiting, began_s = False, loop.time()
+        self._waiting, began_s = False, self._loop.time()
         news, gone = [self._entry(member) for member in self._news.values()], self._gone
         self._news, self._gone = {}, []
         if news or gone:
             body = self._frame(news, gone)
             for member in self._members.values():
                 member.send_body(body)
-            spent_s = loop.time() - began_s
-            self._calm_s = loop.time() + spent_s if spent_s > 0 else 0.0
+            spent_s = self._loop.time() - began_s
+            self._calm_s = self._loop.time() + spent_s if spent_s > 0 else 0.0
 
     def _tell_soon(self) -> None:
         """Send soon, but spend no more than half of the time on this, however many nodes join.
@@ -117,11 +117,10 @@ class Directory:
         What gathers meanwhile is one message to each node, so a join costs as little as a node."""
         if not self._waiting:
             self._waiting = True
-            loop = asyncio.get_running_loop()
-            if self._calm_s > loop.time():
-                loop.call_at(self._calm_s, self.tell)
+            if self._calm_s > self._loop.time():
+                self._loop.call_at(self._calm_s, self.tell)
             else:
-                loop.call_soon(self.tell)
+                self._loop.call_soon(self.tell)
 
     def _entry(self, member: ConnectedNode) -> list[Any]:
         hosts = member.hosting.hosts if member.hosting.run == self._run else (0, [])
