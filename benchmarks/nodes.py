@@ -16,11 +16,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from experiments.live._cpu import CpuWatch
+from experiments.live._cpu import CpuWatch, cpu_s
 from harness.cli.output import elapsed_reporter
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, ClusterSpec
@@ -34,7 +35,7 @@ from harness.engines.tasks.virtual.program import SHAPES, Shape
 from harness.engines.tasks.virtual.run import simulate_host
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.passes import PassRecord
-from harness.judging.runner import Made, Runner, steady_plan
+from harness.judging.runner import Made, Runner
 from harness.protocol.inputs import NodeInfo
 from harness.protocol.schemes import make_scheme
 from harness.simulator.faults import Fault, FaultKind
@@ -97,9 +98,11 @@ def _made(runner: Runner, nodes: int, schedule: Schedule, load_s: float) -> tupl
     levels = levels_for(nodes)
     workload = synthetic(seed=1, levels=levels, keys=100, window_s=10)
     name = f"{nodes}-{len(schedule.events)}"
-    plan = steady_plan(name, workload, 2.0**levels, load_s, INTERVAL_S, schedule=schedule)
-    watch = CpuWatch(runner.cluster, runner.engine)
-    return runner.run(plan, truth=True, watch=watch), watch
+    watch = CpuWatch(partial(cpu_s, runner.cluster, runner.engine))
+    made = runner.steady(
+        name, workload, 2.0**levels, load_s, INTERVAL_S, schedule=schedule, truth=True, watch=watch
+    )
+    return made, watch
 
 
 def _missing(made: Made) -> int:
