@@ -30,7 +30,7 @@ from workloads.toolkit.records import behind_watermark, whole
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 WINDOW_S = 1
 LAG_S = 1
@@ -83,8 +83,7 @@ def accidents(
         window_s=WINDOW_S,
         slide_s=WINDOW_S,
         watermark_delay_s=LAG_S,
-        members=_standing_cars,
-        members_of=lambda row: {(row["location"], car) for car in row["car_ids"].split()},
+        members=lambda row: {(row["location"], car) for car in row["car_ids"].split()},
         contributions=_contributions(epsilon_kmh),
         into_table=True,
         reference=Reference(
@@ -110,13 +109,6 @@ def _query(epsilon_kmh: int) -> Query:
         )
 
     return query
-
-
-def _standing_cars() -> Column:
-    """Return the cars that were seen standing at a location."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.transform(F.split("car_ids", " "), lambda car: F.concat_ws(" ", "location", car))
 
 
 def _contributions(epsilon_kmh: int) -> Contributions:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from numpy.typing import NDArray
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [  # what is named here, but defined in workloads.source
     "HEADERS",
@@ -106,11 +106,9 @@ class Workload:
     watermark_delay_s: float
     """The query's watermark delay: a window closes with the first record whose event time is
     this much or more past the window's end."""
-    members: Callable[[], Column] | None = None
-    """For accuracy: an array column with the members of a result, such as the objects of a top 100.
-    Without it a run has no accuracy of members."""
-    members_of: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
-    """The same members of one result, in Python: from a row's columns by name."""
+    members: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
+    """For accuracy: the members of one result, such as the objects of a top 100, from its columns
+    by name but for the window. Without it a run has no accuracy of members."""
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     """Types of result columns, such as ``{"average": pa.decimal128(16, 6)}``: the form in which
     their values are compared. The ground truth decides for a column that is not named here."""

@@ -32,7 +32,7 @@ from workloads.toolkit.durations import interval
 from workloads.toolkit.records import whole
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SLOW_KMH = 30
 SPEEDS = pa.schema(
@@ -107,9 +107,8 @@ def traffic_jams(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
-        members=_incidents,
         no_real_time="it joins two streams",
-        members_of=lambda row: set(parse_incidents(row["incidents"])),
+        members=lambda row: set(parse_incidents(row["incidents"])),
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
     )
 
@@ -147,13 +146,6 @@ def _query(window_s: float, slide_s: float, watermark_delay_s: float, slow_kmh: 
         )
 
     return query
-
-
-def _incidents() -> Column:
-    """Return the members for |I_T ∩ I_A|: incidents."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.split("incidents", " ")
 
 
 def parse_incidents(text: str) -> list[int]:

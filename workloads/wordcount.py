@@ -42,7 +42,7 @@ from workloads.toolkit.durations import interval, sql_seconds
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 NOT_IN_WORDS = "[^A-Za-z0-9_]+"
 """The separator of words, a regular expression that Java and Python read alike."""
@@ -111,10 +111,9 @@ def word_count(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
-        members=_counted_word,
         contributions=_contributions(window_s, slide_s) if traced else None,
         no_real_time=TWO_AGGREGATIONS if per_slide else None,
-        members_of=lambda row: {(row["word"], row["count"])},
+        members=lambda row: {(row["word"], row["count"])},
         reference=Reference(
             target="workloads.wordcount:word_count",
             # Without the text: only the load reads it, and other machines have no such files.
@@ -209,13 +208,6 @@ def _flink(window_s: float, slide_s: float, depth: int) -> Mapping[str, Any]:
             "GROUP BY window_start, window_end, `word`"
         ),
     }
-
-
-def _counted_word() -> Column:
-    """Return a word with its count: right or wrong as a whole."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.array(F.concat_ws(" ", "word", "count"))
 
 
 # The same as a topology of tasks

@@ -38,7 +38,7 @@ from workloads.toolkit.durations import interval, sql_seconds
 from workloads.toolkit.records import behind_watermark
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SLICE_TUPLES = 100
 TOP = 100
@@ -102,9 +102,8 @@ def world_cup(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
-        members=_objects,
         no_real_time="its three aggregations follow each other, and update mode allows one",
-        members_of=lambda row: {item for item, _ in parse_top(row["top"])},
+        members=lambda row: {item for item, _ in parse_top(row["top"])},
         reference=Reference(
             target="workloads.worldcup:world_cup", parameters={**parameters, "mergers": mergers}
         ),
@@ -182,14 +181,6 @@ def _flink(window_s: float, slide_s: float) -> Mapping[str, Any]:
             "AS `top` FROM best GROUP BY window_start, window_end"
         ),
     }
-
-
-def _objects() -> Column:
-    """|S_T ∩ S_A| counts the objects of the top 100, whatever their requests and order."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    entries = F.filter(F.split("top", " "), lambda entry: entry != "")
-    return F.transform(entries, lambda entry: F.substring_index(entry, ":", 1))
 
 
 def parse_top(text: str) -> list[tuple[int, int]]:

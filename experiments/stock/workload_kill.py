@@ -222,7 +222,7 @@ EXPERIMENT = Experiment(
         LOCALITY_NOTE,
         "Accuracy is the papers': the share of the no-failure twin's objects of the top 100 (World "
         "Cup), incidents (traffic) and standing cars (accidents) that the first, or the last, "
-        "delivered version of the results held, scored by Spark.",
+        "delivered version of the results held.",
         "Accidents also go into a table of a SQLite database, kept beside the record, where the "
         "edge paper's last operator stores them: written by a follower of the out topic while the "
         "results arrive, not by the query; the table's primary key (window, location) keeps the "

@@ -13,7 +13,6 @@ is open under one scheme on one cluster, stays warm between passes, and runs one
     end()
     read(messages, ...)    the content of the out topic; and events(), the engine's own
     truth(work)            in a pass with failures, after the cluster has been restored
-    score(...)             between passes
 
 An engine does not measure itself: latency, throughput and equality come from the out topic, by the
 broker's clock. Its events hold only what is invisible from outside: when it noticed a failure, and
@@ -213,11 +212,6 @@ class Engine(Protocol):
         """Compute the workload's columns over the topics' whole input in another way.
 
         It is a batch query, or every batch once and in order: not the way under test."""
-
-    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
-        """Score ``delivered`` results (by arrival) against ``accurate`` ones by their members.
-
-        Both first and last versions are scored; `Workload.members` gives the members."""
 
 
 @runtime_checkable

@@ -1,8 +1,7 @@
 """Results of an engine, as they are in the out topic and as the judge reads them.
 
 A result travels as a JSON object, with the number of its copy in a header. Every engine writes this
-form, so that one reader serves all of them. Engines without a Spark session score them by their
-members in this process."""
+form, so that one reader serves all of them."""
 
 from __future__ import annotations
 
@@ -10,12 +9,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from harness.engines.base import Scored
 from harness.measure.collector import Message
 from harness.measure.values import read_json
-from harness.measure.versions import STABILITY, Stability, versions
+from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
-from workloads.toolkit.accuracy import members_by_window
 
 BEHIND, NEWEST = "behind", "newest_event"
 """Details of a batch that an engine may report and no record keeps: the unread records of each
@@ -64,22 +61,3 @@ def relative_windows(frame: pd.DataFrame, workload: Workload, origin_unix_s: flo
     milliseconds = frame[workload.window_column].astype("int64") - round(origin_unix_s * 1000)
     since_start = milliseconds / 1000 - (workload.window_s if workload.window_end else 0.0)
     return frame.drop(columns=workload.window_column).assign(window_start_s=since_start)
-
-
-def score_members(accurate: pd.DataFrame, delivered: pd.DataFrame, workload: Workload) -> Scored:
-    """Score delivered results by the workload's `members_of` (`Engine.score`)."""
-    if workload.members_of is None:
-        return Scored(
-            reason=f"workload {workload.name!r} does not say in Python what the members of a "
-            "result are: give it members_of"
-        )
-    seen = versions(delivered, workload.identity_in_run, workload.values)
-    windows = members_by_window(workload, accurate, {"first": seen.first, "last": seen.last})
-    total = int(windows["members"].sum())
-    if not total:
-        return Scored(reason="the twin's results have no members")
-    return Scored(
-        first=float(windows["first"].sum() / total),
-        last=float(windows["last"].sum() / total),
-        windows=windows,
-    )

@@ -14,7 +14,12 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import NOT_SCORED, Engine, Scored, Setup, Work, parts_of
+from harness.engines.base import (
+    NOT_SCORED,
+    Scored,
+    Setup,
+    parts_of,
+)
 from harness.engines.kinds import find_engine
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import trust
@@ -28,6 +33,7 @@ from harness.measurement import Context
 from harness.results.kills import SERIES
 from harness.results.record import TOO_FEW_CORES, VARIANTS, Outcome, Profile
 from workloads.base import Workload
+from workloads.toolkit.accuracy import members_by_window
 
 ATTEMPTS = 3
 """Passes of a variant, until its failures are felt."""
@@ -138,7 +144,7 @@ def _judged(
 ) -> Outcome:
     """Judge a pass; its kills say under which setting they were."""
     failed = made.record
-    accuracy = score(runner.engine, twin, failed, made.work, truth) if run.scored else NOT_SCORED
+    accuracy = score(twin, failed, run.workload, truth) if run.scored else NOT_SCORED
     outcome = judge(
         twin,
         failed,
@@ -255,21 +261,16 @@ def lacking(run: LiveRun, spec: ClusterSpec) -> str | None:
 
 
 def score(
-    engine: Engine,
-    twin: PassRecord,
-    failed: PassRecord,
-    work: Work,
-    truth: pd.DataFrame | None = None,
+    twin: PassRecord, failed: PassRecord, workload: Workload, truth: pd.DataFrame | None = None
 ) -> Scored:
-    """Let the engine score the first and the last versions of ``failed`` against ``twin``.
+    """Score the first and the last versions of ``failed`` against ``twin`` by their members.
 
     The twin's first versions (of revisions the last) are the accurate results; the ``truth``
     decides about types."""
-    workload = work.workload
     if workload.members is None:
         return Scored(
             reason=f"workload {workload.name!r} does not say what the members of a result are: "
-            "give it members, a function that returns an array column"
+            "give it members, a function of a result's columns"
         )
     if truth is not None:
         (twin, failed), _ = in_one_form([twin, failed], truth, workload)
@@ -277,4 +278,10 @@ def score(
     accurate = seen.stable if revises(twin.deliveries) else seen.first
     if not len(accurate):
         return Scored(reason="the twin delivered no result")
-    return engine.score(accurate, failed.deliveries, work)
+    delivered = versions(failed.deliveries, workload.identity_in_run, workload.values)
+    named = {"first": delivered.first, "last": delivered.last}
+    windows = members_by_window(workload, accurate, named)
+    if not (total := int(windows["members"].sum())):
+        return Scored(reason="the twin's results have no members")
+    shares = {name: float(windows[name].sum() / total) for name in named}
+    return Scored(**shares, windows=windows)

@@ -23,13 +23,11 @@ from harness.cluster.clocks import SAME, Sample
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
-    NOT_SCORED,
     ClusterNeeds,
     Engine,
     EngineKind,
     Event,
     EventKind,
-    Scored,
     Setup,
     Work,
 )
@@ -149,9 +147,6 @@ class Toy:
         return pd.DataFrame(
             [answer(value, at) for _, value, at in found], columns=work.workload.columns
         )
-
-    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
-        return NOT_SCORED
 
     def _copy(self) -> None:
         client = self._cluster.kafka.confluent()

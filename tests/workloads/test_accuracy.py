@@ -1,26 +1,28 @@
-"""Accuracy against sets counted by hand (`workloads.toolkit.accuracy`), by Spark and in Python."""
+"""Accuracy against sets counted by hand (`workloads.toolkit.accuracy`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+from harness.engines.base import Scored
+from harness.judging.passes import PassRecord
+from harness.judging.run import score
 from workloads.accident import accidents
 from workloads.base import Workload
 from workloads.examples.hottest import WORKLOAD as WITHOUT_MEMBERS
 from workloads.synthetic import synthetic
-from workloads.toolkit.accuracy import Accuracy, local_accuracy, score
+from workloads.toolkit.accuracy import local_accuracy
 from workloads.traffic import traffic_jams
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 W1, W2 = (datetime.fromtimestamp(1_800_000_000 + second, UTC) for second in (0, 1))
 
@@ -32,8 +34,6 @@ class Case:
     """Results with the share of right members."""
 
     workload: Workload
-    kinds: str
-    """The types of the columns."""
     delivered: Rows
     """In the order of arrival."""
     accurate: Rows
@@ -43,28 +43,24 @@ class Case:
 CASES = [
     Case(
         world_cup(),
-        "timestamp string",
         [(W1, "1:9 2:8 7:1"), (W2, "5:1")],
         [(W1, "2:9 1:9 3:7 4:6"), (W2, "5:3")],
         3 / 5,
     ),
     Case(
         traffic_jams(),
-        "timestamp string",
         [(W1, "3 8"), (W2, "1")],
         [(W1, "3 5 8 9"), (W2, "1")],
         3 / 5,
     ),
     Case(
         accidents(),
-        "timestamp long string",
         [(W1, 4, "1 2"), (W1, 5, "9")],
         [(W1, 4, "1 2 3"), (W1, 6, "9")],
         2 / 4,
     ),
     Case(
         word_count(text=[__file__]),
-        "timestamp string long",
         [(W1, "a", 2), (W1, "b", 1)],
         [(W1, "a", 2), (W1, "b", 3), (W2, "a", 2)],
         1 / 3,
@@ -73,19 +69,16 @@ CASES = [
 by_workload = pytest.mark.parametrize("case", CASES, ids=lambda case: case.workload.name)
 
 
-def scored(
-    spark: SparkSession, workload: Workload, kinds: str, delivered: Rows, accurate: Rows
-) -> Accuracy:
-    """Score with Spark; ``delivered`` is in the order of arrival."""
-    arrivals = [(*row, arrival) for arrival, row in enumerate(delivered)]
-    schema = ", ".join(
-        f"{name} {kind}" for name, kind in zip(workload.columns, kinds.split(), strict=True)
+def scored(workload: Workload, delivered: Rows, accurate: Rows) -> Scored:
+    """Score rows whose window is in seconds; ``delivered`` is in the order of arrival."""
+    columns = ["window_start_s", *workload.columns[1:]]
+    twin, failed = (
+        SimpleNamespace(
+            deliveries=pd.DataFrame(rows, columns=columns).assign(arrival_s=range(len(rows)))
+        )
+        for rows in (accurate, delivered)
     )
-    return score(
-        workload,
-        spark.createDataFrame(arrivals, f"{schema}, arrival long"),
-        spark.createDataFrame(list(accurate), schema),
-    )
+    return score(cast(PassRecord, twin), cast(PassRecord, failed), workload)
 
 
 def results(workload: Workload, rows: Rows) -> pa.Table:
@@ -100,20 +93,16 @@ def test_the_share_of_right_members(case: Case) -> None:
     assert local_accuracy(workload, accurate, accurate) == 1.0
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_first_version_and_the_last_are_scored_by_window(spark: SparkSession) -> None:
+def test_the_first_version_and_the_last_are_scored_by_window() -> None:
     found = scored(
-        spark,
         world_cup(),
-        "timestamp string",
         delivered=[
-            (W1, "1:9 2:8 7:1"),  # tentative: one object of four is missing, one is wrong
-            (W2, "5:1"),
-            (W1, "1:9 2:8 3:7 4:6"),  # the correction
-            (W1, "1:9 2:8 3:7 4:6"),
+            (0.0, "1:9 2:8 7:1"),  # tentative: one object of four is missing, one is wrong
+            (1.0, "5:1"),
+            (0.0, "1:9 2:8 3:7 4:6"),  # the correction
+            (0.0, "1:9 2:8 3:7 4:6"),
         ],
-        accurate=[(W1, "2:19 1:9 3:7 4:6"), (W2, "5:3")],
+        accurate=[(0.0, "2:19 1:9 3:7 4:6"), (1.0, "5:3")],
     )
     assert found.first == pytest.approx((2 + 1) / (4 + 1))
     assert found.last == 1.0
@@ -122,25 +111,19 @@ def test_the_first_version_and_the_last_are_scored_by_window(spark: SparkSession
     ]  # fmt: skip
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_words_are_scored_as_a_whole_and_taken_back(spark: SparkSession) -> None:
+def test_words_are_scored_as_a_whole_and_taken_back() -> None:
     found = scored(
-        spark,
         word_count(text=[__file__]),
-        "timestamp string long",
-        delivered=[(W1, "a", 2), (W1, "b", 1), (W1, "b", None), (W2, "a", 6), (W2, "a", 5)],
-        accurate=[(W1, "a", 2), (W1, "b", 1), (W2, "a", 5)],
+        delivered=[(0.0, "a", 2), (0.0, "b", 1), (0.0, "b", None), (1.0, "a", 6), (1.0, "a", 5)],
+        accurate=[(0.0, "a", 2), (0.0, "b", 1), (1.0, "a", 5)],
     )
-    assert found.first == found.last == pytest.approx(2 / 3)
+    assert found.last == pytest.approx(2 / 3)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("workload", [world_cup(), traffic_jams()], ids=lambda each: each.name)
-def test_without_results_there_is_no_accuracy(spark: SparkSession, workload: Workload) -> None:
-    found = scored(spark, workload, "timestamp string", [], [])
-    assert (found.first, found.last) == (None, None)
+def test_without_results_there_is_no_accuracy(workload: Workload) -> None:
+    assert scored(workload, [], []).reason == "the twin delivered no result"
+    assert scored(workload, [], [(0.0, "")]).reason == "the twin's results have no members"
     empty = results(workload, [(W1, "")])
     assert local_accuracy(workload, empty, empty) is None
 
@@ -150,3 +133,4 @@ def test_a_workload_without_members_is_refused(workload: Workload) -> None:
     empty = pa.table({})
     with pytest.raises(ValueError, match="names no members"):
         local_accuracy(workload, empty, empty)
+    assert "give it members" in str(scored(workload, [], []).reason)

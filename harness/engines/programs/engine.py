@@ -20,8 +20,8 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Prepared, RunningProgram, Usage
-from harness.engines.base import Engine, EngineKind, Event, EventKind, Scored, Setup, Work
-from harness.engines.deliveries import COPY_HEADER, deliveries, score_members
+from harness.engines.base import Engine, EngineKind, Event, EventKind, Setup, Work
+from harness.engines.deliveries import COPY_HEADER, deliveries
 from harness.engines.programs.start import JOB_FILE, Beside, Job, Line, Start
 from harness.engines.settings import Setting, demand_reported
 from harness.engines.tasks.reading import plain, read_input
@@ -287,9 +287,6 @@ class ProgramEngine:
             self._due = truth_of(self._cluster.kafka.confluent(), work, self._start_unix_s)
         return self._due
 
-    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
-        return score_members(accurate, delivered, work.workload)
-
     def _failure(self, one: _Running, what: str, remedy: str) -> EnvironmentFailure:
         last = "\n".join(f"    {line}" for line in list(_lines(one.program.log))[-_LAST_LINES:])
         return EnvironmentFailure(
@@ -341,7 +338,13 @@ class ProgramKind(EngineKind):
         """Remove what the programs of a pass made outside of their nodes; by default nothing."""
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
-        return super().lacks(setup, workload, spec) or why_no_truth(workload)
+        reason = super().lacks(setup, workload, spec)
+        if reason is None and not {TASKS, TRUTH} & set(workload.forms):
+            return (
+                f"workload {workload.name!r} has neither the form {TASKS!r} nor {TRUTH!r}, from "
+                "which the due results are computed"
+            )
+        return reason
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
         self.needs(setup)
@@ -429,13 +432,3 @@ def truth_of(client: Mapping[str, Any], work: Work, start_unix_s: float) -> pd.D
     timeline = timeline_of(workload, start_us=start_us, batch_s=workload.slide_s)
     results = run_locally(program_of(workload, timeline=timeline), sources)
     return plain(results, workload.columns)
-
-
-def why_no_truth(workload: Workload) -> str | None:
-    """Return the reason why nothing can be compared with the results; None if something can."""
-    if TASKS in workload.forms or TRUTH in workload.forms:
-        return None
-    return (
-        f"workload {workload.name!r} has neither the form {TASKS!r} nor {TRUTH!r}, from which the "
-        "due results are computed"
-    )

@@ -112,7 +112,8 @@ class Supervised:
     def _restart(self) -> None:
         self._emit_failure(str(self._query.exception()))
         while self._attempts < RESTART_ATTEMPTS:
-            if self._stopping.wait(pause_s(self._attempts)):
+            pause_s = RESTART_PAUSE_S * 2.0 ** min(self._attempts, 10)
+            if self._stopping.wait(min(LONGEST_PAUSE_S, pause_s)):
                 return
             self._attempts += 1
             self._restarts += 1
@@ -130,11 +131,6 @@ class Supervised:
 
     def _emit_failure(self, text: str) -> None:
         self._emit({"event": "failed", "error": text[:2000], "at_unix_s": time.time()})
-
-
-def pause_s(attempts: int) -> float:
-    """Return the pause before the next start, after so many in a row without progress."""
-    return min(LONGEST_PAUSE_S, RESTART_PAUSE_S * 2.0 ** min(attempts, 10))
 
 
 def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,7 +230,6 @@ class Driver:
             "settings": self.settings,
             "truth": self.truth,
             "results": self.results,
-            "score": self.score,
         }
         commands[command](**parameters)
 
@@ -334,13 +329,6 @@ class Driver:
         table = sinks.rows_of(self._spark, self._workload, places)
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "results", "rows": len(table)})
-
-    def score(self, **files: str) -> None:
-        """Score one file of results against another (`frames.score_files`)."""
-        assert self._workload is not None, "nothing was begun"
-        paths = {name: Path(path) for name, path in files.items()}
-        frames.score_files(self._spark, self._workload, **paths)
-        self._emit({"event": "scored"})
 
     def close(self) -> None:
         self.end()

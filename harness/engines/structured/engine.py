@@ -21,7 +21,6 @@ from harness.engines.base import (
     EngineKind,
     Event,
     EventKind,
-    Scored,
     Setup,
     Work,
     used_by,
@@ -36,7 +35,6 @@ from harness.engines.structured.applications import (
     read_back_names,
     read_back_of,
 )
-from harness.engines.structured.frames import read_scores, write_results
 from harness.engines.structured.parameters import StockParameters
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
@@ -297,15 +295,6 @@ class StructuredEngine:
         path = work.directory / "truth.parquet"
         self._ask("truth", "truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
         return from_arrow(pyarrow.parquet.read_table(path))
-
-    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
-        """Spark counts, in the first application (`accuracy.score_files`)."""
-        names = ("accurate", "delivered", "windows")
-        paths = {name: work.directory / f"{name}.parquet" for name in names}
-        schema = write_results(accurate, work.workload, paths["accurate"])
-        write_results(delivered, work.workload, paths["delivered"], schema=schema)
-        self._ask("score", "scored", "the accuracy", **{k: str(v) for k, v in paths.items()})
-        return read_scores(paths["windows"])
 
     def _ask(self, order: str, answer: str, what: str, **parameters: Any) -> None:
         application = self.applications[0]

@@ -14,8 +14,7 @@ import pandas as pd
 from harness.cluster.base import BROKER, STORE, Cluster, ClusterSpec, Node, Prepared, Usage
 from harness.cluster.killing import prepare_kill
 from harness.cluster.processes import tree
-from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
-from harness.engines.deliveries import score_members
+from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Setup, Work
 from harness.engines.settings import Setting
 from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (
@@ -165,10 +164,6 @@ class TaskEngine:
             for source in work.workload.sources
         }
         return plain(run_locally(job.code, sources), work.workload.columns)
-
-    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
-        """In this process, by the workload's `members_of`: no Spark session is needed."""
-        return score_members(accurate, delivered, work.workload)
 
     def parts(self) -> Sequence[str]:
         """Return the one process on no node that can be killed alone."""
