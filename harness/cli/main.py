@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -137,11 +137,15 @@ def _full_places(arguments: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(full))
 
 
-def main() -> NoReturn:
-    """Run the command line; a `FaultlineError` becomes one message and its exit code."""
+def main(elsewhere: Callable[[Sequence[str]], int | None] = lambda arguments: None) -> NoReturn:
+    """Run the command line; a `FaultlineError` becomes one message and its exit code.
+
+    ``elsewhere`` runs a command in another process and returns its exit code, None if it cannot."""
     try:
+        if (code := elsewhere(sys.argv[1:])) is not None:
+            sys.exit(code)
         cli.main(prog_name="./faultline", standalone_mode=False, complete_var=_COMPLETE)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
     except click.ClickException as error:

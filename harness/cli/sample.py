@@ -13,7 +13,6 @@ from harness.errors import FaultlineError
 from harness.text import format_duration
 
 if TYPE_CHECKING:
-    from harness.engines.structured.local import Sampled
     from workloads.base import Workload
 
 SHOWN = 5
@@ -28,19 +27,13 @@ def sample_shown(workload: Workload, conf: Mapping[str, str]) -> str | None:
 
     ``conf``: settings of Spark from the command. Returns why Spark's real-time mode cannot run it;
     None if it can."""
+    import pandas as pd
+
     from harness.engines.structured.local import try_sample
+    from harness.engines.structured.sample import span_s
 
     click.echo(f"{workload.name}: its query runs on a sample, as a batch and as a stream", err=True)
     found = try_sample(workload, {**workload.conf, **conf})
-    _show(workload, found)
-    return found.no_real_time
-
-
-def _show(workload: Workload, found: Sampled) -> None:
-    import pandas as pd
-
-    from harness.engines.structured.sample import span_s
-
     click.echo(
         f"{workload.name}: {len(found.results)} results of a sample over {span_s(workload):g} s, "
         "such as"
@@ -59,14 +52,14 @@ def _show(workload: Workload, found: Sampled) -> None:
             f"{found.late_by_s:.3g} s behind it: {found.difference}"
         )
     else:
-        tolerance = f"{workload.tolerance:g} for floating point"
-        said += f"equal, within a relative tolerance of {tolerance}"
+        said += f"equal, within a relative tolerance of {workload.tolerance:g} for floating point"
     click.echo(said)
     if found.again:
         click.echo(
             "a batch that is written a second time, as after a failure between its write and its "
             f"commit, {found.again}"
         )
+    return found.no_real_time
 
 
 def _printable(value: object) -> object:
@@ -79,19 +72,17 @@ def _printable(value: object) -> object:
 
 def watch(file: Path, conf: Mapping[str, str]) -> None:
     """Run the sample of a file again after every save, in one session, until Ctrl-C."""
-    from harness.engines.structured.local import sampled
-    from harness.engines.structured.session import local_session
+    from harness.engines.structured.session import keep
     from workloads.files import forget
     from workloads.own import load_workload_file
 
-    with local_session(conf) as spark:
+    with keep():
         while True:
             seen = _stamps(file)
             began = time.monotonic()
             try:
                 forget(file)
-                workload = load_workload_file(file)
-                _show(workload, sampled(spark, workload, {**workload.conf, **conf}))
+                sample_shown(load_workload_file(file), conf)
             except FaultlineError as error:
                 click.echo(f"{error.what}\n  What to do: {error.remedy}")
             took = format_duration(time.monotonic() - began)

@@ -88,7 +88,8 @@ class Recording:
     ) -> None:
         self._partitions = partitions
         fields = tuple(headers) if key is None else (*headers, key)
-        self._values, self._event_s, self._fields = _read(path, time, unit, fields)
+        stamps = tuple(file.stat().st_mtime_ns for file in files_of(Path(path)))
+        self._values, self._event_s, self._fields = _read(path, stamps, time, unit, fields)
         self._key, self._headers = key, headers
         self.first_unix_s = float(self._event_s[0])
         count = len(self._event_s)
@@ -174,9 +175,11 @@ def files_of(path: Path) -> list[Path]:
 
 @cache
 def _read(
-    path: str, time: str, unit: str | None, fields: tuple[str, ...] = ()
+    path: str, stamps: tuple[int, ...], time: str, unit: str | None, fields: tuple[str, ...]
 ) -> tuple[list[bytes], NDArray[np.float64], list[Fields]]:
-    """Return the values, the event times (s since the epoch) and these fields, by event time."""
+    """Return the values, the event times (s since the epoch) and these fields, by event time.
+
+    ``stamps``: the times of the files' last changes."""
     if unit is not None and unit not in UNITS_S:
         raise UsageError(f"{unit!r} is no unit of a time", remedy=f"give {', '.join(UNITS_S)}")
     values: list[bytes] = []

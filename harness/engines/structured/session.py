@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.engines.settings import FIRST_COMPILER
 from harness.engines.structured.applications import FILE_MANAGER, SHUFFLE_PARTITIONS
@@ -55,7 +55,53 @@ def settings_of(conf: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def local_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Open a session with these settings of the user's; its JVM ends with it."""
+    """Open a session with these settings of the user's; its JVM ends with it, or stays (`keep`)."""
+    settings = settings_of(conf or {})
+    if _KEPT:
+        yield _KEPT[-1].fresh(settings)
+        return
+    with _opened(settings) as session:
+        yield session
+
+
+@contextmanager
+def keep() -> Iterator[None]:
+    """Keep the JVM of sessions for later ones with the same settings, until the block ends."""
+    with ExitStack() as stack:
+        _KEPT.append(_Kept(stack))
+        try:
+            yield
+        finally:
+            _KEPT.pop()
+
+
+class _Kept:
+    """The JVM of the last session, which the next one uses if it can."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._settings: Mapping[str, str] = {}
+        self._session: Any = None
+
+    def fresh(self, settings: Mapping[str, str]) -> SparkSession:
+        """Return a session with nothing of an earlier one; an executor keeps what it imported."""
+        of = self._session
+        ended = of is None or of.sparkContext._jsc is None
+        if ended or self._settings != settings or of.sparkContext._python_includes:
+            self._stack.close()
+            self._session = of = self._stack.enter_context(_opened(settings))
+            self._settings = settings
+        of.catalog.clearCache()
+        session: Any = of.newSession()
+        session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+        return cast("SparkSession", session)
+
+
+_KEPT: list[_Kept] = []
+
+
+@contextmanager
+def _opened(own: Mapping[str, str]) -> Iterator[SparkSession]:
     from harness.environment.java import find_java
 
     os.environ["JAVA_HOME"] = str(find_java().home)
@@ -68,7 +114,7 @@ def local_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSessio
     # PySpark logs each mistake that it raises, as a line of JSON.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="faultline-sample-") as directory:
-        settings = SparkConf(loadDefaults=False).setAll([*settings_of(conf or {}).items()])
+        settings = SparkConf(loadDefaults=False).setAll([*own.items()])
         settings.setMaster("local[1]").setAppName("sample")
         log = Path(directory) / LOG
         with log.open("wb") as lines:
