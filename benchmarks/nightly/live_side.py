@@ -6,11 +6,15 @@ open engine and opens and warms up the named one. For every order ``{"pass": ENG
 count once on it (opened now if it is closed) and answers with the cost of the pass. For every
 ``{"kill": ENGINE}`` it makes a judged run, of a twin and a pass in which a worker dies, and answers
 with its outage and its errors. Every order has a number, which its answer repeats. The end of its
-standard input ends it and its cluster."""
+standard input ends it and its cluster at once, whatever it does."""
 
 from __future__ import annotations
 
+import os
+import queue
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -215,13 +219,30 @@ def running_cluster(report: Any) -> Iterator[Any]:
         yield cluster
 
 
+def orders_until_end() -> Iterator[Mapping[str, Any]]:
+    """Yield the orders. Their end interrupts this process, also while it carries one out."""
+    from harness.child import orders
+
+    waiting: queue.Queue[Mapping[str, Any]] = queue.Queue()
+
+    def read() -> None:
+        for order in orders():
+            waiting.put(order)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield waiting.get()
+
+
 def main() -> None:
     """Follow orders until they end."""
     import harness
-    from harness.child import orders, speaker
+    from harness.child import speaker
 
     emit = speaker()
-    told = orders()
+    told = orders_until_end()
     assert harness.__file__ is not None
     tree = str(Path(harness.__file__).resolve().parent.parent)
     with running_cluster(lambda line: print(line, file=sys.stderr, flush=True)) as cluster:

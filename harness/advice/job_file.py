@@ -5,19 +5,22 @@ changed by hand, and an option on the command line goes before its line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
+from harness.advice.job import Job
 from harness.errors import UsageError
+from harness.intervals.observed import Observation, parse_observation
 from harness.results.kills import Kill, Seen, alone
 from harness.results.recorded import kill_rows
 from harness.results.tables import Results
-from harness.text import read_given
+from harness.text import parse_bytes, parse_duration_s, read_given
 from harness.yaml_files import compose_yaml
 
 NAME = "job.yaml"
@@ -49,20 +52,34 @@ def text_of(lines: Sequence[Line], title: str) -> str:
     return "\n".join(shown) + "\n"
 
 
-def write(path: Path, results: Results, settings: Mapping[str, Any], title: str) -> Path | None:
-    """Write the job of the measured kills of ``try``; None if none was measured.
+def job_of(lines: Sequence[Line]) -> tuple[Job, list[Observation]]:
+    """Return the job of a file with these lines, and its recoveries, as ``advise --job`` does."""
+    given = {line.option: line.values for line in lines if line.used}
+    observed = [parse_observation(text) for text in given.pop("observed", ())]
+    values = {_FIELDS[option][0]: _FIELDS[option][1](text) for option, (text,) in given.items()}
+    return Job(**values), observed
 
-    ``settings``: ``nodes``, ``racks`` and ``window_s``, and, where they were given, ``mttf`` and
-    ``state`` as texts."""
-    if not len(results.frame):
-        return None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text_of(measured(results, settings), title))
-    return path
+
+_FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "rate": ("rate_per_s", float),
+    "state": ("state_bytes", partial(parse_bytes, name="state")),
+    "mttf": ("node_mttf_s", partial(parse_duration_s, name="mttf")),
+    "nodes": ("nodes", int),
+    "racks": ("racks", int),
+    "system": ("system", str),
+    **{
+        name: (f"{name}_s", partial(parse_duration_s, name=name))
+        for name in ("interval", "window", "detection", "restart", "restore")
+    },
+}
+"""The field of a job for each line that `measured` gives, and how its text is read."""
 
 
 def measured(results: Results, settings: Mapping[str, Any]) -> list[Line]:
-    """Return the options that the valid runs of ``stock/worker-kill`` decide."""
+    """Return the options that the valid runs of ``stock/worker-kill`` decide.
+
+    ``settings``: ``nodes``, ``racks`` and ``window_s``, and, where they were given, ``mttf`` and
+    ``state`` as texts."""
     runs = results.frame
     calm = runs[runs["scheme"] == "checkpoint"] if "scheme" in runs else runs
     runs = calm if len(calm) else runs

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
+from shlex import quote, split
 
 import pandas as pd
 
 from harness.advice import answer, costs, job_file
 from harness.advice.advise import Option, advise
 from harness.advice.evidence import SchemeName
-from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, Job
+from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S
 from harness.claims.samples import FEWEST
 from harness.errors import UsageError
 from harness.pages.assessment import Assessment
@@ -29,7 +29,6 @@ from harness.text import format_duration
 from workloads.base import Workload
 
 KILLS, RAMP = "stock/worker-kill", "stock/calibration"
-ASSUMED_MTTF_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +57,16 @@ def page_of(
     judged: Sequence[Assessment],
     settings: RunSettings,
     *,
-    advice: Mapping[str, float | None],
     given: Given,
     library: Library | None = None,
-) -> tuple[costs.Page, list[tuple[str, Picture]]]:
-    """Return the page and its further figures.
+) -> tuple[costs.Page, list[tuple[str, Picture]], list[job_file.Line]]:
+    """Return the page, its further figures, and the job that it advises on.
 
-    ``advice`` has what is known of the real job: ``node_mttf_s``, ``state_bytes``. ``library``:
-    the runs that the advice learns from, by default those of the repository."""
+    ``library``: the runs that the advice learns from, by default those of the repository."""
     by_id = {item.experiment.measurement.id: item for item in judged}
     results = by_id[KILLS].campaign.results() if KILLS in by_id else Results(pd.DataFrame(), {})
     kills = costs.kills_of(results)
+    lines = job_lines(workload, results, settings, given.options)
     missing = _missing(by_id.get(KILLS), settings)
     records = by_id[KILLS].campaign.valid if KILLS in by_id else ()
     ramp = None
@@ -89,7 +87,7 @@ def page_of(
         notes=costs.notes_of(kills),
         keeps_up=costs.keeps_up(ramp),
         advice=[
-            *_advice(workload, results, kills, settings, advice, library),
+            *_advice(lines, kills, library),
             *answer.of_settings(kills, settings_given(workload, settings)),
             *given.tried,
         ],
@@ -97,33 +95,25 @@ def page_of(
         kills=kills,
     )
     figures = [(item.experiment.title, picture(item)) for item in judged if item.table is not None]
-    return page, figures
+    return page, figures, lines
 
 
-def write_job(
-    directory: Path,
-    workload: Workload,
-    judged: Sequence[Assessment],
-    settings: RunSettings,
-    words: Mapping[str, str],
-) -> Path | None:
-    """Write the measured job next to its page, for ``advise --job``; None without a valid run."""
-    kills = next((item for item in judged if item.experiment.measurement.id == KILLS), None)
-    if kills is None:
-        return None
+def job_lines(
+    workload: Workload, results: Results, settings: RunSettings, words: Mapping[str, str]
+) -> list[job_file.Line]:
+    """Return the lines of the measured job's file, which ``advise --job`` reads; none without runs.
+
+    ``words``: those of the user's options, by name."""
+    if not len(results.frame):
+        return []
     cluster = cluster_spec(settings.profile, settings.options)
     of_job = {
         "nodes": len(cluster.node_names),
         "racks": cluster.racks,
         "window_s": workload.window_s,
-        **{
-            name: words[f"--{name}"].split()[-1]
-            for name in ("mttf", "state")
-            if f"--{name}" in words
-        },
+        **{n: split(words[f"--{n}"])[-1] for n in ("mttf", "state") if f"--{n}" in words},
     }
-    path = directory / job_file.NAME
-    return job_file.write(path, kills.campaign.results(), of_job, f"The job {workload.name}.")
+    return job_file.measured(results, of_job)
 
 
 def _beyond_kills(workload: Workload, results: Results) -> list[str]:
@@ -202,64 +192,29 @@ def _unmeasured(missing: int, given: Given) -> list[str]:
 
 
 def _advice(
-    workload: Workload,
-    results: Results,
-    kills: pd.DataFrame,
-    settings: RunSettings,
-    known: Mapping[str, float | None],
-    library: Library | None,
+    lines: Sequence[job_file.Line], kills: pd.DataFrame, library: Library | None
 ) -> list[str]:
-    if not len(results.frame):
+    if not lines:
         return ["Without a valid run there is no advice."]
-    job, assumed = _job(workload, results, settings, known)
-    if isinstance(job, str):
-        return [job]
-    found = advise(job, library or load(), assumed=assumed)
-    lines = [job.describe()]
-    lines += [
-        _line(option) + answer.measured_beside(kills, option.scheme.key) for option in found.options
-    ]
-    return [
-        *lines,
-        *found.accuracy,
-        f"assumed: {', '.join(assumed)}" if assumed else "nothing was assumed",
-    ]
-
-
-def _job(
-    workload: Workload,
-    results: Results,
-    settings: RunSettings,
-    known: Mapping[str, float | None],
-) -> tuple[Job | str, list[str]]:
-    """Return the job as measured, or why there is none; and what was assumed."""
-    runs = results.frame
-    batches = results.series("batches")
-    state = known.get("state_bytes")
-    if state is None and "state_bytes" in batches and len(batches):
-        state = float(batches["state_bytes"].max())
-    mttf_s = known.get("node_mttf_s")
     assumed = [
-        f"a node fails every {format_duration(ASSUMED_MTTF_S)} (--mttf)" if mttf_s is None else "",
-        "" if state else "1 MB of state (--state)",
+        *(f"--{line.option} {line.values[0]}" for line in lines if line.why.startswith("assumed")),
         f"a task processes {ASSUMED['speed_per_s']:g} records/s",
         f"a result may take {format_duration(ASSUMED_LATENCY_S)}",
     ]
-    rate_per_s = float(runs["rate_per_s"].max())
-    cluster = cluster_spec(settings.profile, settings.options)
     try:
-        job = Job(
-            rate_per_s=rate_per_s,
-            state_bytes=state or 1e6,
-            node_mttf_s=mttf_s or ASSUMED_MTTF_S,
-            nodes=len(cluster.node_names),
-            racks=cluster.racks,
-            depth=2,
-            window_s=workload.window_s,
-        )
+        job, observed = job_file.job_of(lines)
+        found = advise(job, library or load(), assumed=assumed, observed=observed)
     except UsageError as error:
-        return f"no advice: {error.what}; {error.remedy}", []
-    return job, [each for each in assumed if each]
+        return [f"no advice: {error.what}; {error.remedy}"]
+    return [
+        job.describe(),
+        *(
+            _line(option) + answer.measured_beside(kills, option.scheme.key)
+            for option in found.options
+        ),
+        *found.accuracy,
+        f"assumed: {', '.join(assumed)}",
+    ]
 
 
 def _line(option: Option) -> str:

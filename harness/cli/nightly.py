@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import FILE, out_option
-from harness.cli.output import json_option, show
+from harness.cli.output import interrupted_by, json_option, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,18 +158,18 @@ def _measured(
 
     if any(metric.turns for metric in measured):
         warn_of_neighbours(to_stderr)
-    side = revisions.build(revision, report=to_stderr)
     to_stderr(f"comparing with {revision}")
-    night = measure_night(
-        measured,
-        side,
-        revisions.working_tree(),
-        claims=claims_tonight(RecordStore(out, warn=to_stderr)),
-        last=nights[-1] if nights else None,
-        pairs=pairs,
-        seed=derive_seed(DEFAULT_SEED, "night", len(nights)),
-        report=to_stderr,
-    )
+    with interrupted_by(signal.SIGTERM):
+        night = measure_night(
+            measured,
+            revisions.build(revision, report=to_stderr),
+            revisions.working_tree(),
+            claims=claims_tonight(RecordStore(out, warn=to_stderr)),
+            last=nights[-1] if nights else None,
+            pairs=pairs,
+            seed=derive_seed(DEFAULT_SEED, "night", len(nights)),
+            report=to_stderr,
+        )
     found = moves([*nights, night])
     worse = [one.sentence(revisions.commits_between) for one in found if one.worse]
     others = [one.sentence(revisions.commits_between) for one in found if not one.worse]
@@ -194,16 +195,9 @@ def _default_baseline(nights: Any) -> Revision:
 
 
 def _print(night: Night, history: History, trends: Path | None, as_json: bool) -> None:
+    from harness.nightly.summary import markdown
+
     path = history.path(night.machine_name)
-    decided = sum(claim.held is not None for claim in night.claims)
-    lines = [
-        f"{night.commit} against {night.baseline}, {night.pairs} pairs each",
-        *(f"  {n:<26} {each.verdict:<13} {each.numbers}" for n, each in night.metrics.items()),
-        f"{decided} of {len(night.claims)} claims are measured",
-        *(f"note: {note}" for note in night.notes),
-        *([f"ALARM {alarm}" for alarm in night.alarms] or ["nothing is worse"]),
-        f"history: {path}",
-        *([f"trends: {trends}"] if trends else []),
-    ]
+    lines = [markdown(night), f"history: {path}", *([f"trends: {trends}"] if trends else [])]
     document = {**asdict(night), "history": str(path), "trends": str(trends)}
     show(document, lines, as_json=as_json)

@@ -6,12 +6,14 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.options import PATH, RunOptions, run_options, words_of
+from harness.cli.output import interrupted_by
 from harness.cli.own_options import OwnOptions, own_options, workload_options
 from harness.cli.sample import sample_shown, watch
 from harness.errors import UsageError
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from harness.advice.own_job import Given
     from harness.cli.measure import Conclude
     from harness.pages.assessment import Assessment
-    from harness.running.plan import RunSettings
+    from harness.running.plan import Deadline, RunSettings
     from workloads.base import Workload
 
 _EPILOG = """\b
@@ -40,7 +42,8 @@ REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 5}
 """Repetitions of each kill in a profile that the user names; without one there is one of quick's,
 so that the answer is there in some ten minutes."""
 MOST_TIMES = 2.0
-"""The runs end within this many times the announced duration, whatever else the machine does."""
+"""The runs end within this many times the announced duration, whatever else the machine does,
+repetitions, waits for a calmer minute and lower rates included."""
 MOST_LOWERED = 2
 """Times that the rate is halved, where the same input without a kill comes late."""
 DONE = 0
@@ -54,8 +57,6 @@ class _Asked:
 
     own: Mapping[str, Any]
     point: str | None
-    advice: Mapping[str, float | None]
-    """Values of the real job (`harness.advice.job.Job`), None for what is assumed."""
     words: Mapping[str, str]
     """Words of the options that the next steps have, too."""
     long: bool
@@ -112,16 +113,16 @@ def command(
     if watched:
         watch(file, conf)
         return
+    if mttf is not None:
+        parse_duration_s(mttf, name="--mttf")
+    if state is not None:
+        parse_bytes(state, name="--state")
     profile_from = context.get_parameter_source("profile")
     workload = load_workload_file(file)
     workload.form(QUERY)
     asked = _Asked(
         own=own.given,
         point=point,
-        advice={
-            "node_mttf_s": parse_duration_s(mttf, name="--mttf") if mttf else None,
-            "state_bytes": parse_bytes(state, name="--state") if state else None,
-        },
         words=words_of(context, but=PASSING),
         long=profile_from is not click.core.ParameterSource.DEFAULT,
         try_settings=try_settings,
@@ -197,23 +198,24 @@ def _kills(
         click.echo(f"Spark's real-time mode cannot run it: {no_real_time}")
         settings = _without_real_time(settings, no_real_time)
     given = Given(file=file, options=asked.words, out=chosen.out, no_real_time=no_real_time)
-    shown = _Shown(workload, asked, chosen, replace(settings, at_most_times=MOST_TIMES), given)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    shown = _Shown(workload, asked, chosen, replace(settings, deadline=_deadline()), given)
     try:
-        code = shown.measure()
-        while code == DONE and not chosen.dry_run and shown.behind and shown.lower_rate():
+        with interrupted_by(signal.SIGTERM, signal.SIGALRM):
             code = shown.measure()
-        if code == DONE and asked.try_settings and not chosen.dry_run:
-            code = shown.try_settings()
+            while code == DONE and not chosen.dry_run and shown.behind and shown.lower_rate():
+                code = shown.measure()
+            if code == DONE and asked.try_settings and not chosen.dry_run:
+                code = shown.try_settings()
     finally:
-        signal.signal(signal.SIGTERM, before)
         shown.end()
     return code
 
 
-def _interrupt(signum: int, frame: object) -> None:
-    """End as after Ctrl-C: with the page of what is there."""
-    raise KeyboardInterrupt
+def _deadline() -> Deadline:
+    """Return the end of runs that are announced next; one that lasts beyond it is interrupted."""
+    from harness.running.plan import Deadline
+
+    return Deadline(MOST_TIMES, alarm=partial(signal.setitimer, signal.ITIMER_REAL))
 
 
 class _Shown:
@@ -251,20 +253,16 @@ class _Shown:
         self._write()
 
     def _write(self) -> None:
-        from harness.advice import costs, own_job
+        from harness.advice import costs, job_file, own_job
 
-        self._page, figures = own_job.page_of(
-            self._workload,
-            self._judged,
-            self._settings,
-            advice=self._asked.advice,
-            given=self._given,
+        self._page, figures, job = own_job.page_of(
+            self._workload, self._judged, self._settings, given=self._given
         )
         place = self._chosen.out / "try" / self._workload.name
         self._index = costs.write(self._page, place, figures)[0]
-        self._job = own_job.write_job(
-            place, self._workload, self._judged, self._settings, self._asked.words
-        )
+        if job:
+            self._job = place / job_file.NAME
+            self._job.write_text(job_file.text_of(job, f"The job {self._workload.name}."))
 
     def end(self) -> None:
         """Show the page."""
@@ -282,24 +280,33 @@ class _Shown:
         return self._page is not None and twin_behind(self._page.kills)
 
     def lower_rate(self) -> bool:
-        """Halve the rate; return False after the last time."""
+        """Halve the rate; return False after the last time, and if too little time is left."""
         from harness.stock_kills.own import own
 
         if len(self._given.lowered) >= MOST_LOWERED or "failures" in self._settings.options:
             return False
         mine = own(self._settings.profile, self._settings.options)
         assert mine is not None, "a file is tried"
-        lower = mine.rate_per_s / 2
+        assert self._settings.deadline is not None, "runs that are shown end in time"
+        lower, there_is_time = mine.rate_per_s / 2, not self._settings.deadline.near
+        then = (
+            f"what follows is measured at {lower:.4g} records/s"
+            if there_is_time
+            else f"there was too little time left to measure at {lower:.4g} records/s"
+        )
         said = (
             f"at {mine.rate_per_s:.4g} records/s the same input without a kill came late already; "
-            f"what follows is measured at {lower:.4g} records/s"
+            f"{then}"
         )
         click.echo(said)
+        self._given = replace(self._given, lowered=[*self._given.lowered, said])
+        if not there_is_time:
+            self._write()
+            return False
         options = {
             k: v for k, v in self._settings.options.items() if k != "speed" or not mine.recorded
         }
         self._settings = replace(self._settings, options={**options, "rate": lower})
-        self._given = replace(self._given, lowered=[*self._given.lowered, said])
         return True
 
     def try_settings(self) -> int:
@@ -324,7 +331,7 @@ class _Shown:
             conf = [*self._settings.options.get("conf", ()), *setting.conf]
             options = {**self._settings.options, "conf": conf}
             judged: list[Assessment] = []
-            settings = replace(self._settings, options=options, only=only)
+            settings = replace(self._settings, options=options, only=only, deadline=_deadline())
             code = self._measured(settings, judged.extend)
             kills = [kills_of(each.campaign.results()) for each in judged[:1]]
             said = compared(setting, kills[0] if kills else before.iloc[:0], before)

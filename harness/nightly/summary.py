@@ -1,4 +1,4 @@
-"""A night in Markdown for a workflow's page."""
+"""A night in Markdown, for the terminal and a workflow's page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def markdown(night: Night) -> str:
     ]
     decided = sum(claim.held is not None for claim in night.claims)
     parts = [
-        f"## Nightly: {headline(night)}",
+        f"## Nightly: {_headline(night)}",
         f"`{night.commit}` against `{night.baseline}`, {night.pairs} pairs each, on "
         f"{night.machine_name}",
         *_listed(night.alarms, MOST_LINES, "- :warning: "),
@@ -37,8 +37,7 @@ def markdown(night: Night) -> str:
     return "\n".join(parts) + "\n"
 
 
-def headline(night: Night) -> str:
-    """Return the result in a few words."""
+def _headline(night: Night) -> str:
     count = len(night.alarms)
     return f"{count} alarm{'s' * (count > 1)}" if count else "nothing is worse"
 

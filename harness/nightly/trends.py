@@ -4,8 +4,6 @@ Change points are marked where the level of the history moves (`harness.nightly.
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -13,12 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
-from harness.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, styled
+from harness.figures.style import BLACK, BLUE, GREY, VERMILION
 from harness.nightly.history import History, Night
 from harness.nightly.metrics import METRICS
 from harness.nightly.moves import change_points, medians, step_in_words, steps, unit_of
+from harness.pages.drawing import data_uri, drawing
+from harness.pages.layout import templates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,19 +116,13 @@ def write_trends(history: History) -> Path | None:
             machines.append(_machine(name, nights))
     if not machines:
         return None
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     folder = history.folder.parent / "report"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trends.html"
     report = (folder / "index.html").exists()
     partial = path.with_suffix(".partial")
-    partial.write_text(environment.get_template(_TEMPLATE).render(machines=machines, report=report))
+    page = templates(Path(__file__).parent).get_template(_TEMPLATE)
+    partial.write_text(page.render(machines=machines, report=report))
     partial.rename(path)
     return path
 
@@ -171,12 +163,7 @@ def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
 
 
 def _picture(draw_it: Callable[[Figure], None]) -> str:
-    with styled():
-        figure = new_figure((7.0, 2.4))
-        draw_it(figure)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return data_uri("svg+xml", drawing(draw_it, (7.0, 2.4)))
 
 
 def _day(night: Night) -> str:

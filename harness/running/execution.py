@@ -21,7 +21,7 @@ from harness.environment.servers import jar_versions, server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
-from harness.judging.headroom import wait_for_calm
+from harness.judging.headroom import CALMER_S, WAIT_S, wait_for_calm
 from harness.judging.passes import WARM_UP
 from harness.measurement import Kept, Origin
 from harness.results.library import SHIPPED
@@ -136,13 +136,13 @@ class Runner:
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
         others: Callable[[], ProcessPool] = ProcessPool,
-        calm: Callable[[Callable[[str], None]], object] = wait_for_calm,
+        calm: Callable[..., object] = wait_for_calm,
     ) -> None:
         """Create a runner for one store.
 
         ``backend``: the kind of cluster that ``make_cluster`` makes. ``hold``: called with the
         cluster's run directory after a failed run, before the cluster stops. ``others``: makes
-        computed runs. ``calm``: waits for a calmer minute."""
+        computed runs. ``calm``: waits for a calmer minute, so many seconds at most."""
         self.store = store
         self._calm = calm
         self._pool = ClusterPool(make_cluster)
@@ -303,13 +303,15 @@ class Runner:
         settings: RunSettings,
         ahead: PendingRun | None,
         meanwhile: Callable[[], None] | None,
+        rest_s: float = 0.0,
     ) -> Iterator[Record]:
         """Yield the record of every attempt at a run.
 
         An invalid run is made again, as is one in doubt. A run that its servers failed is made once
         more, on new ones. Where other load disturbed every attempt at an earlier run of the command
         already, the machine is busy for good, and disturbed runs are not made again. A disturbed
-        run waits for a calmer minute before it is made again."""
+        run waits for a calmer minute before it is made again. Nothing is made again in the time
+        that the other missing runs need, which are planned to take ``rest_s``."""
         for number in range(1, ATTEMPTS + 1):
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
@@ -321,8 +323,16 @@ class Runner:
                     return
             elif record.status != INVALID and (record.again is None or self._only_busy(record)):
                 return
-            if record.again is not None and record.values.get("disturbed") and number < ATTEMPTS:
-                self._calm(lambda text: self.observer.stage(text, None, None, None))
+            pace = max(1.0, record.seconds / run.seconds) if run.seconds else 1.0
+            spare_s = settings.left_s - record.seconds - pace * rest_s
+            if spare_s < 0:
+                return
+            waits = record.again is not None and record.values.get("disturbed")
+            at_most_s = min(WAIT_S, spare_s) // CALMER_S * CALMER_S
+            if waits and number < ATTEMPTS and at_most_s:
+                self._calm(
+                    lambda text: self.observer.stage(text, None, None, None), at_most_s=at_most_s
+                )
         self._busy = self._busy or record.values.get("disturbed") is not None
 
     def _only_busy(self, record: Record) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from hashlib import sha256
@@ -24,6 +26,46 @@ if TYPE_CHECKING:
     from harness.running.execution import Runner
 
 
+class Deadline:
+    """The end of all runs of a command: so many times the duration that it announced first.
+
+    What would take longer is not begun, and not made again."""
+
+    def __init__(
+        self,
+        times: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        alarm: Callable[[float], object] = lambda seconds: None,
+    ) -> None:
+        """``alarm(seconds)`` interrupts what runs after that time; 0 calls that off."""
+        self._times, self._clock, self._alarm = times, clock, alarm
+        self._announced_s = self._until = math.inf
+
+    @contextmanager
+    def over(self, announced_s: float) -> Iterator[None]:
+        """End runs in time. The first that are to be made decide the end."""
+        if self._until == math.inf and announced_s > 0:
+            self._announced_s = announced_s
+            self._until = self._clock() + self._times * announced_s
+        if self._until < math.inf:
+            self._alarm(max(0.0, self.left_s))
+        try:
+            yield
+        finally:
+            self._alarm(0.0)
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left."""
+        return self._until - self._clock()
+
+    @property
+    def near(self) -> bool:
+        """True if half of the announced duration would not end in time."""
+        return self.left_s < self._announced_s / 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """The user's settings, apart from the choice of experiments."""
@@ -35,11 +77,15 @@ class RunSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
     """True to measure again what has a valid record."""
-    at_most_times: float | None = None
-    """The runs end within this many times their estimated duration: what would take longer is not
-    begun, and not made again. None: they take as long as they take."""
+    deadline: Deadline | None = None
+    """None: the runs take as long as they take."""
     only: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     """The points to run, by experiment; without an entry all of its grid."""
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left."""
+        return math.inf if self.deadline is None else self.deadline.left_s
 
     def points(self, experiment: Experiment) -> Sequence[Point]:
         """Return the points to run."""
@@ -174,11 +220,14 @@ class Execution:
         """Requested runs, by their place among all."""
         self._settled: set[int] = set()
         """Places of the runs that need no more work."""
-        times = settings.at_most_times
-        self._until = None if times is None else time.monotonic() + times * seconds_left(runs)
 
     def all(self) -> None:
-        """Make every missing run."""
+        """Make every missing run, or those that end in time."""
+        deadline = self._settings.deadline
+        with nullcontext() if deadline is None else deadline.over(seconds_left(self._runs)):
+            self._in_order()
+
+    def _in_order(self) -> None:
         for number, run in enumerate(self._runs):
             if (run.computed or run.bears_others) and number not in self._ahead:
                 self._begin_others(number)
@@ -213,11 +262,11 @@ class Execution:
             brief = self._settings.profile is Profile.SMOKE and run.bears_others
             meanwhile = self._take_what_is_there if brief else None
             ahead = self._ahead.get(number)
-            if not self._records or not self._too_late(run.seconds):
-                for record in self._runner.attempts(run, self._settings, ahead, meanwhile):
+            if run.seconds <= self._settings.left_s:
+                rest_s = sum(run_s(each) for each in self._runs[number + 1 :] if each.to_make)
+                made = self._runner.attempts(run, self._settings, ahead, meanwhile, rest_s)
+                for record in made:  # each is there also if a later one is interrupted
                     self._records.append(record)
-                    if self._too_late(record.seconds):
-                        break
         self._settled.add(number)
         mine = (n for n, each in enumerate(self._runs) if each.experiment is run.experiment)
         if self._settled.issuperset(mine):
@@ -231,14 +280,10 @@ class Execution:
         """Make the runs once more whose processor was slower than that of the others."""
         slow = {point_key(one.point, one.repeat) for one in slower(campaign.records)}
         for run in self._runs if self._settings.profile is not Profile.SMOKE else ():
-            if self._too_late(run.seconds):
+            if run.seconds > self._settings.left_s:
                 return
             if run.experiment is experiment and point_key(run.point, run.repeat) in slow:
                 self._records.extend(self._runner.attempts(run, self._settings, None, None))
-
-    def _too_late(self, takes_s: float) -> bool:
-        """Return True if what takes this long would not end in time."""
-        return self._until is not None and time.monotonic() + takes_s > self._until
 
     def _take_what_is_there(self) -> None:
         """Take finished results for a moment, while a measured run waits."""

@@ -144,11 +144,10 @@ def page(
     measurement = SimpleNamespace(id=own_job.KILLS)
     experiment = SimpleNamespace(measurement=measurement, title="a kill")
     judged: Any = SimpleNamespace(experiment=experiment, campaign=campaign, table=None)
-    made, _ = own_job.page_of(
+    made, *_ = own_job.page_of(
         WORKLOAD,
         [judged],
         RunSettings(profile=profile),
-        advice={"node_mttf_s": 86_400.0, "state_bytes": 5e6},
         given=own_job.Given(file=Path("orders.py"), options=OPTIONS, out=tmp_path),
         library=Library([], []),
     )
@@ -159,7 +158,7 @@ def test_the_page_is_written_as_text_markdown_html_and_a_picture(tmp_path: Path)
     made = page(tmp_path, results(tmp_path / "runs"))
     text = made.text()
     assert "Right: after the kills 1 of 1 runs" in text
-    assert "5 MB of state" in text
+    assert "2,000 MB of state" in text
     assert "at twice the rate" in text
     files = costs.write(made, tmp_path / "page", [])
     assert [file.name for file in files] == ["index.html", "page.md", "kills.png", "kills.csv"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,12 @@ def written(path: Path, *lines: str) -> str:
 
 
 def test_what_try_measured_is_what_advise_reads(tmp_path: Path) -> None:
-    path = job_file.write(tmp_path / "a" / "job.yaml", results(tmp_path), CLUSTER, "The job mine.")
-    assert path is not None
+    path, lines = tmp_path / "job.yaml", job_file.measured(results(tmp_path), CLUSTER)
+    path.write_text(job_file.text_of(lines, "The job mine."))
     document = advised("--job", str(path))
+    job, observed = job_file.job_of(lines)
+    assert document["job"] == json.loads(json.dumps(asdict(job))), "the page advises on the same"
+    assert [(each.interval_s, each.recovery_s) for each in observed] == [(1.0, 6.0), (1.0, 11.0)]
     wanted = {"rate_per_s": 100.0, "nodes": 4, "racks": 2, "interval_s": 1.0, "window_s": 10.0}
     assert {name: document["job"][name] for name in wanted} == wanted
     assert document["observed"]["observations"] == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.nightly import _with_moves
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly import gate, revisions
 from harness.nightly.gate import claim_changes, measure_night
@@ -17,6 +18,7 @@ from harness.nightly.history import ClaimNight, Night
 from harness.nightly.metrics import HOT_LOOPS, METRICS, RECOVERIES, Metric, chosen, turns_of
 from harness.nightly.sampling import BENCHMARKS, Gathered
 from harness.nightly.statistics import Change, Pairs
+from tests.nightly.test_history import night
 
 
 def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
@@ -105,6 +107,19 @@ def test_results_lost_by_one_kill_alone_are_a_note(monkeypatch: pytest.MonkeyPat
     night = night_of(monkeypatch, [{"kill_tasks_lost": [0, 0, 7, 0, 0]}])
     assert not night.alarms
     assert [note for note in night.notes if "up to 7 in 1 of 5 kills" in note]
+
+
+def test_a_level_that_moved_names_the_commit_of_the_repository(repository: Path) -> None:
+    slow, fast = revisions.git("log", "--format=%h").splitlines()
+    levels = [(fast, 1.0)] * 10 + [(slow, 1.3)] * 4
+    nights = [
+        replace(night(number, seconds=level * (1 + number % 2 / 50)), commit=commit)
+        for number, (commit, level) in enumerate(levels)
+    ]
+    *before, last = nights
+    (alarm,) = _with_moves(before, last).alarms
+    assert alarm.endswith(f"moved by +30% with the commit {slow} (def broken(:)"), alarm
+    assert not _with_moves(before[:-1], before[-1]).alarms, "the third night is not certain"
 
 
 @pytest.fixture

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
+import psutil
 import pytest
 
 from benchmarks.nightly.live_side import Passes, numbers_of
@@ -17,6 +22,7 @@ from harness.measure.windows import LATER_S
 from harness.nightly import live
 from harness.nightly.metrics import ENGINES, LIVE_RATIOS, RECOVERIES, Metric
 from harness.nightly.sampling import Gathered, Side
+from harness.results.provenance import ROOT
 from tests.judging import constructed
 from tests.judging.constructed import SCHEDULE, WORKLOAD, record, truth
 from tests.judging.test_again import lost, twice, wrong
@@ -131,6 +137,66 @@ def test_kills_are_pairs_of_their_own_and_need_no_passes(log: Path) -> None:
     assert found.reasons == {"kill_structured_outage (tonight)": "the twin fell behind"}
     lines = log.read_text().splitlines()
     assert sorted(lines) == ["new kill structured"] * 3 + ["old kill structured"] * 3
+
+
+BUSY = """
+import os, sys, threading
+from pathlib import Path
+from benchmarks.nightly.live_side import orders_until_end
+from harness.child import speaker
+say = speaker()
+say({"event": "ready", "tree": os.environ["PYTHONPATH"]})
+try:
+    for order in orders_until_end():
+        print(f"pid {os.getpid()}", file=sys.stderr, flush=True)
+        threading.Event().wait()
+finally:
+    Path(os.environ["PYTHONPATH"], "stopped").touch()
+"""
+NIGHT = """
+import signal, sys
+from pathlib import Path
+from harness.cli.output import interrupted_by
+from harness.nightly import live
+from harness.nightly.metrics import LIVE_RATIOS
+from harness.nightly.sampling import Side
+live.PROGRAM = Path(sys.argv[1])
+old, new = (Side(name=each, root=Path(each), python=Path(sys.executable)) for each in sys.argv[2:])
+with interrupted_by(signal.SIGTERM):
+    live.gather_live(LIVE_RATIOS, old, new, seed=1, report=lambda text: print(text, flush=True))
+"""
+
+
+def test_the_end_of_a_night_ends_both_sides_in_the_middle_of_an_order(tmp_path: Path) -> None:
+    program, sides = tmp_path / "busy.py", [tmp_path / "old", tmp_path / "new"]
+    program.write_text(f"import sys\nsys.path.append({str(ROOT)!r})\n{BUSY}")
+    for each in sides:
+        each.mkdir()
+    command = [sys.executable, "-P", "-c", NIGHT, str(program), *map(str, sides)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as night:
+        assert night.stdout is not None
+        for line in night.stdout:
+            if "starting tasks on both sides" in line:
+                break
+        pids = {wait_for_pid(log) for log in tmp_path.glob("faultline-nightly-*/*.log")}
+        assert len(pids) == 2
+        night.terminate()
+        _, said = night.communicate(timeout=live._STOP_S)
+    assert "KeyboardInterrupt" in said, said
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert all((each / "stopped").exists() for each in sides), "they stopped their clusters"
+    assert not [*tmp_path.glob("faultline-nightly-*")]
+
+
+def wait_for_pid(log: Path) -> int:
+    """Return the pid that a side writes when it carries out an order."""
+    while True:
+        if found := re.search(r"pid (\d+)\n", log.read_text()):
+            return int(found[1])
+        time.sleep(0.01)
 
 
 HIT_NOTHING = SimpleNamespace(invalid="failures: the kill of r1 at 6 s hit nothing", again=None)

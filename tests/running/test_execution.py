@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import math
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,9 +22,10 @@ from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
+from harness.running import execution
 from harness.running.discovery import find
 from harness.running.execution import ATTEMPTS, Runner
-from harness.running.plan import RunSettings
+from harness.running.plan import Deadline, RunSettings
 from harness.running.warm_cluster import LOG_BYTES, ClusterPool
 from tests.toys import Watcher, changed, square, toy
 
@@ -46,7 +50,7 @@ def make(
     watcher: Watcher | None = None,
 ) -> Watcher:
     watcher = watcher or Watcher()
-    runner = Runner(store, no_cluster, watcher, calm=lambda say: say(CALM))
+    runner = Runner(store, no_cluster, watcher, calm=lambda say, at_most_s: say(CALM))
     runner.execute(runner.plan(experiments, settings), settings)
     return watcher
 
@@ -170,16 +174,56 @@ def test_a_run_in_trouble_is_made_again_by_the_same_command(tmp_path: Path, trou
     assert make(RecordStore(tmp_path), toy()).finished == []
 
 
-def test_runs_end_in_time_with_what_is_there(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        return replace(square(point, context), again="the machine was busy")
+class Machine:
+    """A clock, and an alarm that ends what lasts beyond it."""
 
-    hurried = replace(SMOKE, at_most_times=0.0)
-    experiment = changed(toy(run), origin=Origin.MEASURED)
-    watcher = make(RecordStore(tmp_path), experiment, settings=hurried)
-    assert [(r.point["x"], r.repeat) for r in watcher.finished] == [(1, 0)], "once, and no other"
-    rest = make(RecordStore(tmp_path), experiment, settings=replace(hurried, at_most_times=1e9))
-    assert len(rest.finished) == 5 * ATTEMPTS, "the same command makes the rest"
+    now_s = 0.0
+    alarm_s = math.inf
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def alarm(self, seconds: float) -> None:
+        self.alarm_s = self.now_s + seconds if seconds else math.inf
+
+    def spend(self, seconds: float) -> None:
+        self.now_s += seconds
+        if self.now_s >= self.alarm_s:
+            self.now_s = self.alarm_s
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("slower", "made"), [(0.9, 6), (1.5, 6), (7.0, 1), (20.0, 0)], ids=lambda value: f"{value:g}"
+)
+def test_all_runs_end_within_twice_the_announced_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float, made: int
+) -> None:
+    """Six runs of 60 s on a machine that others keep busy: each is in doubt and made again."""
+    machine = Machine()
+    clock = SimpleNamespace(time=time.time, monotonic=machine.monotonic)
+    monkeypatch.setattr(execution, "time", clock)
+
+    def run(point: Point, context: Context) -> Outcome:
+        machine.spend(60 * slower)
+        return replace(square(point, context), values={"y": 1, "disturbed": "busy"}, again="busy")
+
+    deadline = Deadline(2.0, clock=machine.monotonic, alarm=machine.alarm)
+    settings = replace(SMOKE, deadline=deadline)
+    experiment = measured("stock/toy", run=run, seconds_per_run=dict.fromkeys(Profile, 60.0))
+    for rate in (2, 1):  # as after a rate at which nothing kept up
+        watcher = Watcher()
+        runner = Runner(
+            RecordStore(tmp_path / str(rate)), no_cluster, watcher,
+            calm=lambda say, at_most_s: machine.spend(max(0.0, at_most_s)),
+        )  # fmt: skip
+        with suppress(KeyboardInterrupt):
+            runner.execute(runner.plan([experiment], settings), settings)
+        if rate == 2:
+            assert len({(r.point["x"], r.repeat) for r in watcher.finished}) == made
+    announced_s = 6 * 60 + 1
+    assert machine.now_s <= 2 * announced_s
+    assert deadline.near
 
 
 def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
