@@ -171,6 +171,7 @@ def test_a_users_file(tmp_path: Path) -> None:
             "not above zero",
         ),
         ("failures:\n  - {at: 5, action: kill, target: r1}", r"\[1\].at is 5: .*no unit"),
+        ("failures:\n  - {at: '1:30', action: kill, target: r1}", r"\[1\].at is '1:30'"),
         ("failures:\n  - {at: false, action: kill, target: r1}", "not a duration"),
         ("failures:\n  - {at: 1e400s, action: kill, target: r1}", "too long"),
         ("failures:\n  - {at: [5s], action: kill, target: r1}", "not a duration"),

@@ -26,7 +26,10 @@ from tests.workloads.agreement import (
 )
 from workloads import accident, synthetic, traffic, wordcount
 from workloads.base import Workload
+from workloads.examples import hottest
+from workloads.toolkit.local import run_locally
 from workloads.toolkit.operators import TableProgram, program_of, timeline_of
+from workloads.toolkit.partial import recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,3 +250,33 @@ def test_a_timeline_that_does_not_add_up_is_refused() -> None:
 def test_a_slide_that_cuts_seconds_is_refused() -> None:
     with pytest.raises(UsageError, match="cuts seconds apart"):
         traffic.traffic_jams(window_s=3, slide_s=1.5)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_tasks_of_the_example_give_what_its_query_gives(spark: SparkSession) -> None:
+    workload = hottest.WORKLOAD
+    source = workload.sources[0].records.build()
+    payloads = [[*source.payloads(partition, 0, 300), b""] for partition in range(2)]
+    sources = {"readings": steady(payloads, 100)}
+    timeline = timeline_of(workload, start_us=START_US, batch_s=0.1)
+    by_tasks = by_operators(program_of(workload, timeline=timeline), workload, sources)
+    require_equal(by_query(spark, workload, sources), by_tasks)
+    assert len(by_tasks) > 100
+
+
+@pytest.mark.parametrize(("priorities", "tasks"), [((), 7), ((3, 1), 8)])
+def test_every_report_of_two_highways_is_in_a_result(
+    priorities: tuple[int, ...], tasks: int
+) -> None:
+    """One query or two, and no location in common."""
+    workload = accident.two_highways(share=0.75, priorities=priorities, epsilon_kmh=1_000)
+    timeline = timeline_of(workload, start_us=START_US, batch_s=0.25)
+    program = program_of(workload, timeline=timeline, rate=400.0)
+    assert program.topology.task_count == tasks
+    sources, _ = recorded(workload, program, seconds=3)
+    rows = run_locally(program, sources).to_pandas()
+    reports = rows["car_ids"].str.split().str.len()
+    south = rows["location"] >= accident.FAR
+    assert int(reports[~south].sum()) == 0.75 * 400 * 3
+    assert int(reports[south].sum()) == 0.25 * 400 * 3

@@ -1,4 +1,4 @@
-"""Vectorized counting against counting by hand, batch by batch."""
+"""Word count: vectorized counting against counting by hand, and the results of a record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +70,22 @@ def test_a_window_is_the_sum_of_its_batches(batches: list[list[str]]) -> None:
         due = Counter(word for words in batches[since : batch + 1] for word in words)
         ends = TIMELINE.ends_pane(batch)
         assert rows(result.select(["word", "count"])) == (due if ends else {})
+
+
+def test_contributions_are_the_windows_of_each_word() -> None:
+    """A record goes into each window that holds its event time, for each of its words once."""
+    workload = wordcount.word_count(text=[__file__], window_s=4, slide_s=2, traced=True)
+    assert workload.contributions is not None
+    found = workload.contributions(
+        "lines", [b"a B a", b"", b"c"], np.array([1_001_000, 1_001_000, 1_002_000])
+    )
+    columns = ["record", "window_start", "word"]
+    rows = set(found[columns].itertuples(index=False, name=None))
+    assert rows == {
+        (record, start_ms, word)
+        for record, starts_ms, words in ((0, (1_000_000, 998_000), "ab"),
+                                         (2, (1_002_000, 1_000_000), "c"))
+        for start_ms in starts_ms
+        for word in words
+    }  # fmt: skip
+    assert wordcount.word_count(text=[__file__]).contributions is None

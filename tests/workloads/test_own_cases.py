@@ -106,6 +106,25 @@ UNION = (
 """
     + WINDOWS % ("both", '"timestamp", "4 seconds"', K)
 )
+COUNTS = """    def counts(name, n):
+        seen = fields(name, "k INT, v INT").withWatermark("timestamp", "1 second")
+        return (
+            seen.groupBy(F.window("timestamp", "4 seconds"), F.col("r.k").alias("k"))
+            .agg(F.count("r.v").alias(n)).where(F.col(n) > 0))
+
+    both = counts("a", "n").join(counts("b", "m"), ["window", "k"], "left_outer")
+    return both.select(F.col("window.start").alias("window_start"), "k", "n", "m")"""
+LAGGING = {"sources": "ab", "query": COUNTS, "more": "values=['n', 'm']"}
+EXPLODED = """    tags = clicks("tags ARRAY<STRING>").select(
+        "timestamp", F.explode("r.tags").alias("k"))
+    return (
+        tags.groupBy(F.window("timestamp", "4 seconds"), "k").agg(F.count("k").alias("n"))
+        .where(F.col("n") > 0).select(F.col("window.start").alias("window_start"), "k", "n"))"""
+TAGS = {"record": '{"tags": ["all", f"tag {n % 3}"]}'}
+MINUTE = {
+    "query": WINDOWS % (CLICKS, '"timestamp", "60 seconds"', K),
+    "more": "window_s=60",
+}
 CHAINED = """    key = F.col("r.k").alias("k")
     small = clicks().groupBy(F.window("timestamp", "2 seconds"), key).agg(
         F.count("r.v").alias("v"))
@@ -166,6 +185,17 @@ def batch(spark, sources):
         sources["a"].groupBy(F.window("timestamp", "4 seconds"), r["k"].alias("k"))
         .agg(F.count(r["v"]).alias("n")).where(F.col("n") > 0)
         .select(F.col("window.start").alias("window_start"), "k", "n"))"""
+NUMBERS = """    seen = clicks("k INT, v INT, exact STRING, big STRING, real STRING")
+    real = F.col("real").cast("double")
+    return (
+        seen.select("timestamp", "r.*").groupBy(F.window("timestamp", "4 seconds"), "k").agg(
+            F.count("v").alias("n"),
+            F.sum(F.col("exact").cast("decimal(38,18)")).alias("total"),
+            F.max(F.col("big").cast("decimal(20,0)") + 1).alias("beyond"),
+            F.sum(real).alias("real"),
+            F.array_sort(F.collect_set(real)).alias("reals"),
+            F.max(F.from_utc_timestamp("timestamp", "America/New_York")).alias("local"))
+        .where(F.col("n") > 0).withColumn("window_start", F.col("window.start")))"""
 ODD = [None, "", " ", "null", "café", "café", "a\tb\nc", "\0", "\u2028", "x" * 3000, "0", "-0"]
 SIMPLE = {
     "record": '{"k": n % 5, "v": 1}', "sources": "a", "source": "{}", "more": "",
@@ -197,6 +227,23 @@ REFUSED = {
                "they begin 3 s after each whole multiple of 4 s", "give window_end"),
     "a slow source": ({"sources": "ab", "source": "{'b': {'lag_s': 6}}", "query": UNION},
                       "late records were dropped by the watermark: ", "late_data=True"),
+    "a join without keys": (
+        {**LAGGING, "source": "{'b': {'lag_s': 6}}"},
+        "Spark keeps only records with (from_json(CAST(value AS STRING)).`k` IS NOT NULL)",
+        "a marker with a key"),
+    "a lag in long windows": (
+        {"sources": "ab", "source": "{'b': {'lag_s': 4}}", **MINUTE,
+         "query": UNION.replace('"4 seconds"', '"60 seconds"')},
+        "late records were dropped by the watermark: ", "watermark_delay_s to 4 s or more"),
+    "an offline device": (
+        {"source": "{'a': {'silent': {1: (58, 63)}}}", **MINUTE},
+        "late records were dropped by the watermark: ", "watermark_delay_s to 5 s or more"),
+    "an offline device over the end of a window": (
+        {"source": "{'a': {'silent': {1: (11, 13.9)}}}"},
+        "late records were dropped by the watermark: ", "watermark_delay_s to 2.9 s or more"),
+    "devices offline in turn": (
+        {"source": "{'a': {'silent': {0: (10, 25), 1: (40, 55)}}}"},
+        "late records were dropped by the watermark: ", "watermark_delay_s to 15 s or more"),
     "over": ({"query": OVER}, "a function over a window of rows (OVER)", "groupBy(F.window("),
 }  # fmt: skip
 
@@ -220,10 +267,30 @@ ACCEPTED = {
         "query": REFUSED["offset"][0]["query"],
         "more": "window_start='', window_end='end', identity=['end', 'k']",
     },
+    "a join with keys in its markers": {
+        **LAGGING,
+        "source": """{'a': {'marker': b'{"k": -1}'}, 'b': {'lag_s': 60, 'marker': b'{"k": -1}'}}""",
+    },
+    "a source that is silent as a whole": {
+        "source": "{'a': {'silent': {0: (10, 25), 1: (10, 25)}}}",
+    },
+    "exploded": {**TAGS, "query": EXPLODED},
+    "within the delay": {
+        "record": '{"k": n % 3, "v": 1, "age": chance.randrange(900)}',
+        "query": LATE,
+    },
     "an offline device within the delay": {"source": "{'a': {'silent': {1: (10, 10.9)}}}"},
     "chained windows": {"query": CHAINED, "more": "windows_in_a_row=2"},
     "a static table": {"query": LOOKED_UP},
     "no doubles": {"record": '{"k": n % 5, "v": 1, "id": n // 2}', "query": ONCE},
+    "numbers and local times": {
+        "record": """{"k": n % 3, "v": 1, "exact": f"{n}.{n:018d}", "big": str(2**63 - 1 - n % 2),
+                      "real": ["NaN", "Infinity", "-0.0"][n % 3]}""",
+        "query": NUMBERS,
+        "more": "values=['n', 'total', 'beyond', 'real', 'reals', 'local']",
+    },
+    "records of 1.2 MB": {"record": '{"k": n % 3, "v": 1, "pad": "x" * 1_200_000}'},
+    "broken records": {"record": '{"k": n % 5, "v": 1} if n % 3 else "broken"'},
     "the key of the record": {"query": KEYED, "record": '{"v": 1}'},
 }
 
@@ -236,6 +303,8 @@ def test_a_job_is_accepted(spark: SparkSession, tmp_path: Path, name: str) -> No
     assert (found.late, found.difference) == (0, "")
     if name == "a static table":
         assert found.results["k"].isna().any(), "what the table lacks is null, and not lost"
+    if name == "numbers and local times":
+        assert found.results["beyond"].max() == 2**63
     if name == "odd keys":
         assert {None if pd.isna(key) else key for key in found.results["k"]} == set(ODD)
 

@@ -57,6 +57,12 @@ SHORT = 40
             "as a stream the query gives other results than as a batch",
         ),
         (("order = F.from_json", "order = undefined"), r"line \d+: NameError: "),
+        (("    window_s=10", "    members=lambda: 1, window_s=10"), "members raised TypeError"),
+        (('.where(F.col("orders") > 0)', ""), "markers become results, such as window_start="),
+        (('identity=["window_start", "shop"]', 'identity=["window_start"]'), "share theirs"),
+        (('"shop", "average", "orders")', '"average", "orders")'), "no column 'shop'"),
+        (('F.col("orders") > 0', 'F.col("orders") > 10**6'), "gives no result for .* records"),
+        (('F.col("orders") > 0', 'F.col("shop").isNotNull()'), "markers .* never reach .*`shop`"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,9 +76,7 @@ def sampled(
         stream_s = time.monotonic() - began
         found = _compared(workload, stream.results, batch)
         if not found.equal and not (workload.late_data and stream.late):
-            plan = sample_stream.analyzed(spark, workload, place)
-            bare = sample_stream.without_watermark(plan, workload)
-            raise _unequal(found, stream, workload, bare)
+            raise _unequal(spark, found, stream, workload, place)
         no_real_time = real_time.unable(workload) or _no_real_time(spark, workload, place)
     return Sampled(
         results=batch,
@@ -137,17 +135,18 @@ def _no_real_time(spark: SparkSession, workload: Workload, directory: Path) -> s
 
 
 def _unequal(
-    found: Comparison, stream: Streamed, workload: Workload, bare: list[str]
+    spark: SparkSession, found: Comparison, stream: Streamed, workload: Workload, directory: Path
 ) -> UsageError:
-    """Return the message for a stream of the sample that gives other results than its batch.
-
-    ``bare``: the sources without a watermark."""
+    """Return the message for a stream of the sample that gives other results than its batch."""
     name = f"workload {workload.name!r}"
     if stream.late:
         by_s, least = "", "more"
         if stream.late_by_s > 0:
             by_s = f", up to {stream.late_by_s:.3g} s behind it"
-            least = f"{workload.watermark_delay_s + stream.late_by_s:.3g} s or more"
+            known_s = [source.lag_s for source in workload.sources]
+            known_s += [end_s - begin_s for _, _, begin_s, end_s in sample.silences(workload)]
+            least_s = max(workload.watermark_delay_s + stream.late_by_s, *known_s)
+            least = f"{least_s:.3g} s or more"
         return UsageError(
             f"{name}: late records were dropped by the watermark: {stream.late} "
             f"(numRowsDroppedByWatermark{by_s}), so as a stream the query gives other results "
@@ -157,6 +156,8 @@ def _unequal(
             "late_data=True: then late records are counted, with and without a kill",
         )
     unclosed = len(found.missing) and not len(found.wrong) and not len(found.extra)
+    plan = sample_stream.analyzed(spark, workload, directory)
+    bare = sample_stream.without_watermark(plan, workload)
     if unclosed and bare:
         has = "has" if len(bare) == 1 else "have"
         return UsageError(
@@ -165,12 +166,29 @@ def _unequal(
             remedy="call .withWatermark on every source: without one Spark never knows that no "
             "partner comes any more, keeps each row for ever, and sends no row without a partner",
         )
+    what = f"as a stream the query gives other results than as a batch: {found.describe()}"
+    filters = sample_stream.filters_in_front(spark, plan) if unclosed else []
+    if not filters:
+        remedy = "make it a function of its input: no clock, no random numbers, no order of arrival"
+        return UsageError(f"{name}: {what}", remedy=UNSEEN_REMEDY if unclosed else remedy)
+    keyless = sample_stream.has_join(plan) and all("IS NOT NULL" in each for each in filters)
     return UsageError(
-        f"{name}: as a stream the query gives other results than as a batch: {found.describe()}",
-        remedy=UNSEEN_REMEDY
-        if unclosed
-        else "make it a function of its input: no clock, no random numbers, no order of arrival",
+        f"{name}: the markers that close the last windows never reach the query's watermark, "
+        f"because in front of it Spark keeps only records with {_short(filters)}; {what}",
+        remedy=KEYLESS_REMEDY if keyless else UNSEEN_REMEDY,
     )
+
+
+KEYLESS_REMEDY = (
+    "a join needs its keys, so Spark drops records without one as early as it can, and an empty "
+    "marker has none: give each source a marker with a key of its own and nothing that counts, "
+    """such as Source(marker=b'{"shop": -1}'), or group by F.coalesce(key, F.lit(-1))"""
+)
+
+
+def _short(filters: Sequence[str], most: int = 120) -> str:
+    text = " and ".join(dict.fromkeys(filters))
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 __all__ = ["Sampled", "local_session", "sampled", "try_sample"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from harness.cluster.agent.agent import is_executor
 from harness.cluster.base import Cluster, Prepared
 from harness.cluster.killing import prepare_kill
-from harness.cluster.processes import RUN_VARIABLE, ProcessStat, members, tree
+from harness.cluster.processes import RUN_VARIABLE, members, tree
 from harness.errors import UsageError
 
 FIRST, DRIVER, EXECUTOR = "driver", "driver-", "executor-"
@@ -48,14 +48,9 @@ def prepare(
     if part.startswith(DRIVER):
         copy = int(part.removeprefix(DRIVER))
     if copy is None:
-        return prepare_kill(part, _executors(cluster, part.removeprefix(EXECUTOR)))
+        name = part.removeprefix(EXECUTOR)
+        worker = next(node.worker for node in cluster.nodes() if node.name == name)
+        # Of this very cluster: another run's worker can have the same address.
+        own = members(cluster.driver_environment()[RUN_VARIABLE]).get(worker, ())
+        return prepare_kill(part, tree(stat.pid for stat in own if is_executor(stat.pid)))
     return prepare_kill(part, tree([driver_of(copy)]), before=lambda: killed(copy))
-
-
-def _executors(cluster: Cluster, node: str) -> Sequence[ProcessStat]:
-    """Return the executors of a node's worker in this very cluster, with their own children.
-
-    Another run's worker can have the same address."""
-    worker = {each.name: each.worker for each in cluster.nodes()}[node]
-    own = members(cluster.driver_environment()[RUN_VARIABLE]).get(worker, ())
-    return tree(stat.pid for stat in own if is_executor(stat.pid))

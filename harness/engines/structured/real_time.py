@@ -25,7 +25,7 @@ def lacking(
         return f"workload {workload.name!r} cannot run in Spark's real-time mode: {why}"
     if scheme not in SCHEMES:
         return f"scheme {scheme!r} needs append mode, and real-time mode delivers updates"
-    slots = slots_of(spec, scheme)
+    slots = spec.task_slots // spec.racks if scheme == "active" else spec.task_slots
     if state_tasks(parameters, workload, slots) < 1:
         return (
             f"real-time mode needs a slot for each of the {partitions(workload)} partitions of "
@@ -40,11 +40,6 @@ def unable(workload: Workload) -> str | None:
     if SINK in workload.forms:
         return "its sink is written batch by batch"
     return workload.no_real_time
-
-
-def slots_of(spec: ClusterSpec, scheme: str) -> int:
-    """Return the slots of each application: those of a rack, or of all."""
-    return spec.task_slots // spec.racks if scheme == "active" else spec.task_slots
 
 
 def partitions(workload: Workload) -> int:

@@ -48,25 +48,45 @@ def schema_of(source: Source) -> str:
 
 def span_s(workload: Workload) -> float:
     """Return the event time that the records of a sample take."""
-    silent_s = max((end - begin for _, begin, end in silences(workload)), default=0.0)
-    around_s = silent_s + 2 * workload.slide_s if silent_s else 0.0
-    return max(WINDOWS * workload.slide_s, workload.window_s, around_s)
+    ends_s = [end_s for _, _, _, end_s in silences(workload)]
+    after_s = max(ends_s) + workload.slide_s if ends_s else 0.0
+    return max(WINDOWS * workload.slide_s, workload.window_s, after_s)
 
 
-def silences(workload: Workload) -> list[tuple[Source, float, float]]:
-    """Return begin and end of the silences of partitions, in seconds of event time."""
-    return [(source, *span) for source in workload.sources for span in source.silent.values()]
+def silences(workload: Workload) -> list[tuple[str, int, float, float]]:
+    """Return source, partition, begin and end of each silence, in seconds of the sample.
+
+    The first begins in the second slide of windows, at its place within the slide, and the others
+    as long after it as in a run."""
+    found = [
+        (source.name, partition, *span)
+        for source in workload.sources
+        for partition, span in source.silent.items()
+    ]
+    slides = min((begin_s for _, _, begin_s, _ in found), default=0.0) // workload.slide_s - 1
+    moved_s = slides * workload.slide_s
+    return [
+        (name, part, begin_s - moved_s, end_s - moved_s) for name, part, begin_s, end_s in found
+    ]
 
 
-def sent_ms(source: Source, workload: Workload, row: Sequence[Any]) -> float:
-    """Return when a record of a sample is sent, with the lag of its source.
+def sent_s(source: Source, workload: Workload, row: Sequence[Any]) -> float:
+    """Return when a record is sent, in seconds of the sample, with the lag of its source."""
+    at_s: float = (row[PLACE] - START_MS) / 1000 + source.lag_s
+    for name, partition, begin_s, end_s in silences(workload):
+        if (name, partition) == (source.name, row[PARTITION]) and begin_s <= at_s < end_s:
+            return end_s
+    return at_s
 
-    A silence begins with the second slide, however late it is in a run."""
-    at_ms: float = row[PLACE] + 1000 * source.lag_s
-    begin_s, end_s = source.silent.get(row[PARTITION], (0.0, 0.0))
-    begin_ms = START_MS + 1000 * workload.slide_s
-    end_ms = begin_ms + 1000 * (end_s - begin_s)
-    return end_ms if begin_ms <= at_ms < end_ms else at_ms
+
+def ends_s(workload: Workload) -> list[float]:
+    """Return the ends of two windows, and of one in each silence, in seconds of the sample.
+
+    A record before such an end is late if it is sent when the watermark has passed it."""
+    first_s = workload.window_s % workload.slide_s or workload.slide_s
+    begins_s = [begin_s for _, _, begin_s, _ in silences(workload)]
+    slides = {0, 1, *(int((begin_s - first_s) // workload.slide_s) + 1 for begin_s in begins_s)}
+    return [first_s + number * workload.slide_s for number in sorted(slides)]
 
 
 def closing_ms(workload: Workload) -> int:
@@ -85,17 +105,31 @@ def rows_of(
     shares = source.skew or (1,) * source.partitions
     # Each partition that has any gets one at least, however few there are.
     counts = [max(1, round(total * share / sum(shares))) if share else 0 for share in shares]
-    span_ms = span_s(workload) * 1000
     found = []
     for partition, count in enumerate(counts):
         values = built.payloads(partition, 0, count)
         keys = built.keys(partition, 0, count) if isinstance(built, KeyedSource) else [None] * count
         heads = built.headers(partition, 0, count) if isinstance(built, HeadedSource) else ()
+        times_ms = _times_ms(workload, count)
         for offset, (key, value) in enumerate(zip(keys, values, strict=True)):
             _check_size(workload, source, value)
-            row = (key, value, partition, offset, START_MS + int(offset * span_ms / count))
+            row = (key, value, partition, offset, times_ms[offset])
             found.append((*row, list(heads[offset])) if source.headers else row)
     return found
+
+
+def _times_ms(workload: Workload, count: int) -> list[int]:
+    """Return event times at equal distances, but for two at each of `ends_s`.
+
+    One lies right before the end, and one where the watermark passes it."""
+    span_ms = round(span_s(workload) * 1000)
+    times_ms = [offset * span_ms // count for offset in range(count)]
+    for end_s in ends_s(workload):
+        end_ms = round(end_s * 1000)
+        for at_ms in (end_ms - 1, end_ms + round(workload.watermark_delay_s * 1000)):
+            if at_ms < span_ms:
+                times_ms[min(count - 1, round(at_ms / span_ms * count))] = at_ms
+    return [START_MS + at_ms for at_ms in times_ms]
 
 
 def _check_size(workload: Workload, source: Source, value: bytes) -> None:
@@ -170,7 +204,9 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
     name = f"workload {workload.name!r}"
     reach_s = (workload.windows_in_a_row - 1) * workload.window_s
     last_ms = START_MS + round((span_s(workload) + reach_s) * 1000)
-    of_markers = found[_begins_ms(found, workload) >= last_ms]
+    # The begin of a session's window is its last record.
+    before_s = workload.window_s if workload.window_end else 0.0
+    of_markers = found[found[workload.window_column] - 1000 * before_s >= last_ms]
     if len(of_markers):
         raise UsageError(
             f"{name}: markers become results, such as {_shown(of_markers, workload)}",
@@ -185,6 +221,7 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
             "schema), and that a filter does not leave out all of them",
         )
     _check_windows(found, workload)
+    _check_members(found, workload)
     (number,) = identities([found], workload.identity)
     again = found[np.bincount(number)[number] > 1]
     if len(again):
@@ -220,10 +257,16 @@ def _check_windows(found: pd.DataFrame, workload: Workload) -> None:
     )
 
 
-def _begins_ms(found: pd.DataFrame, workload: Workload) -> pd.Series[float]:
-    """Return the begins of the windows of results; that of a session is its last record."""
-    before_s = workload.window_s if workload.window_end else 0.0
-    return found[workload.window_column] - 1000 * before_s
+def _check_members(found: pd.DataFrame, workload: Workload) -> None:
+    row = found.iloc[0].drop(workload.window_column).to_dict()
+    try:
+        set(workload.members(row) if workload.members is not None else ())
+    except Exception as error:  # it is the user's code
+        raise UsageError(
+            f"workload {workload.name!r}: members raised {type(error).__name__} for {row}: {error}",
+            remedy="give a function of a result's columns (but for the window) that returns its "
+            'members: lambda row: row["top"].split()',
+        ) from error
 
 
 def _shown(rows: pd.DataFrame, workload: Workload) -> str:

@@ -4,8 +4,8 @@ Tests: ``tests/workloads/test_own_document.py``, ``tests/workloads/test_own_mist
 
 from __future__ import annotations
 
+import bisect
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,12 @@ from harness.engines.structured import sinks
 from harness.engines.structured.sample import (
     START_MS,
     closing_ms,
+    ends_s,
     markers_of,
     results_of,
     rows_of,
     schema_of,
-    sent_ms,
+    sent_s,
     silences,
     span_s,
     table_of,
@@ -32,12 +33,12 @@ from workloads.base import QUERY, SINK, Workload
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 LATER_MS = 1000
 """Time between the two markers of a stream."""
-BATCHES, MOST_BATCHES = 8, 24
-"""Batches of records; each takes some tenths of a second."""
+PARTS = 4
+"""Batches of records, beside those where the watermark passes the end of a window; each takes some
+tenths of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,12 @@ def write_stream(workload: Workload, directory: Path) -> None:
     one's watermark."""
     import pyarrow.parquet
 
-    lag_s = max(source.lag_s for source in workload.sources)
-    whole_s, batches = span_s(workload) + lag_s, batches_of(workload, lag_s)
+    cuts = cuts_s(workload)
     for source in workload.sources:
         place = places(workload, directory)[source.name]
-        parts: list[list[tuple[Any, ...]]] = [[] for _ in range(batches)]
+        parts: list[list[tuple[Any, ...]]] = [[] for _ in [*cuts, None]]
         for row in rows_of(source, workload):
-            sent_s = (sent_ms(source, workload, row) - START_MS) / 1000
-            parts[int(sent_s / whole_s * batches)].append(row)
+            parts[bisect.bisect(cuts, sent_s(source, workload, row))].append(row)
         parts += [markers_of(source, workload), markers_of(source, workload, more_ms=LATER_MS)]
         for number, part in enumerate(parts):
             path = place / f"{number:03}.parquet"
@@ -83,15 +82,17 @@ def write_stream(workload: Workload, directory: Path) -> None:
             os.utime(path, (number, number))
 
 
-def batches_of(workload: Workload, lag_s: float) -> int:
-    """Return the number of batches: four or more for each lag, silence or slide of windows.
+def cuts_s(workload: Workload) -> list[float]:
+    """Return the ends of the batches of records but the last, in seconds of the sample.
 
-    A window must be able to close while what belongs to it is kept. At most `MOST_BATCHES`."""
-    late_s = [source.lag_s for source in workload.sources if source.lag_s]
-    late_s += [end_s - begin_s for _, begin_s, end_s in silences(workload)]
-    shortest_s = min([*late_s, workload.slide_s])
-    wanted = 4 * (span_s(workload) + lag_s) / shortest_s if late_s else 0.0
-    return min(MOST_BATCHES, max(BATCHES, math.ceil(wanted)))
+    Where the watermark passes the end of a window, and where a silence ends, come two at once:
+    Spark drops what is late from the second batch on after the one that moved the watermark."""
+    whole_s = span_s(workload) + max(source.lag_s for source in workload.sources)
+    passes_s = {end_s + workload.watermark_delay_s for end_s in ends_s(workload)}
+    passes_s |= {end_s for _, _, _, end_s in silences(workload)}
+    cuts = {whole_s * number / PARTS for number in range(1, PARTS)}
+    cuts |= {at_s + more_s for at_s in passes_s for more_s in (0.001, 0.002)}
+    return sorted(at_s for at_s in cuts if at_s < whole_s)
 
 
 def as_stream(spark: SparkSession, workload: Workload, directory: Path) -> dict[str, DataFrame]:
@@ -155,6 +156,22 @@ def without_watermark(plan: Any, workload: Workload) -> list[str]:
     return [source.name for source in workload.sources if source.name in bare]
 
 
+def filters_in_front(spark: SparkSession, plan: Any) -> list[str]:
+    """Return the conditions on records that Spark tests in front of a watermark, once optimized."""
+    optimizer = cast(Any, spark)._jsparkSession.sessionState().optimizer()
+    return [
+        node.condition().sql()
+        for node, above in nodes_of(optimizer.execute(plan))
+        if node.nodeName() == "Filter"
+        and "EventTimeWatermark" in {each.nodeName() for each in above}
+    ]
+
+
+def has_join(plan: Any) -> bool:
+    """Return True if a plan joins."""
+    return any(node.nodeName() == "Join" for node, _ in nodes_of(plan))
+
+
 def python_part(plan: Any) -> str | None:
     """Return the first part of a plan that runs in Python; None if there is none."""
     for node, _ in nodes_of(plan):
@@ -183,7 +200,12 @@ def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> Stre
             writer = sinks.writing(writer, workload, out)
         else:
             writer = writer.format("memory").queryName(table)
-        return _reports(writer.option("checkpointLocation", str(checkpoint)).start())
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        try:
+            query.awaitTermination()
+            return [json.loads(report.json) for report in query.recentProgress]
+        finally:
+            query.stop()
 
     def read() -> pd.DataFrame:
         found = sinks.read(spark, workload, out) if own else spark.table(table)
@@ -201,15 +223,6 @@ def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> Stre
     else:
         spark.catalog.dropTempView(table)
     return Streamed(results=results, late=late, late_by_s=late_by_s, again=again)
-
-
-def _reports(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Return the reports of a query that ends by itself."""
-    try:
-        query.awaitTermination()
-        return [json.loads(report.json) for report in query.recentProgress]
-    finally:
-        query.stop()
 
 
 def _forget_commit(checkpoint: Path, reports: Sequence[Mapping[str, Any]]) -> None:
