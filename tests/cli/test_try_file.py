@@ -23,7 +23,7 @@ from harness.results.library import Library
 from harness.results.record import Outcome
 from harness.results.setting import Setting
 from harness.running.execution import Runner
-from harness.running.plan import PlannedRun
+from harness.running.plan import Deadline, PlannedRun
 from tests.advice.test_costs import killed
 from tests.workloads.test_own_document import FILE
 
@@ -175,9 +175,11 @@ def test_any_end_writes_the_page(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.parametrize("near", [False, True], ids=["in time", "too late"])
 def test_the_rate_goes_down_until_the_twin_keeps_up(
-    trying: Try, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trying: Try, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: bool
 ) -> None:
+    monkeypatch.setattr(Deadline, "near", near)
     rates = []
 
     def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
@@ -188,8 +190,12 @@ def test_the_rate_goes_down_until_the_twin_keeps_up(
     monkeypatch.setattr(Runner, "_measure", run)
     done = trying("--profile", "smoke")
     assert done.exit_code == 0, (done.output, done.exception)
-    assert list(dict.fromkeys(rates)) == [None, 250, 125]
     page = (tmp_path / "out/try/orders/page.md").read_text()
+    if near:
+        assert set(rates) == {None}
+        assert "there was too little time left to measure at 250 records/s" in page
+        return
+    assert list(dict.fromkeys(rates)) == [None, 250, 125]
     assert "at 250 records/s the same input without a kill came late already" in page
     assert "measured at 125 records/s" in page
     assert "A killed worker makes your results" in page
