@@ -54,6 +54,12 @@ def sample_shown(workload: Workload, conf: Mapping[str, str]) -> str | None:
     else:
         said += f"equal, within a relative tolerance of {workload.tolerance:g} for floating point"
     click.echo(said)
+    if found.late_by_s and not found.late:
+        click.echo(
+            f"records came up to {found.late_by_s:.3g} s behind the watermark, and none was "
+            "dropped, because their windows were open; with more records some may be: then the job "
+            "needs a longer watermark, or late_data=True"
+        )
     if found.again:
         click.echo(
             "a batch that is written a second time, as after a failure between its write and its "

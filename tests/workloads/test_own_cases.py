@@ -275,6 +275,11 @@ ACCEPTED = {
         "source": "{'a': {'silent': {0: (10, 25), 1: (10, 25)}}}",
     },
     "exploded": {**TAGS, "query": EXPLODED},
+    "behind the watermark, in an open window": {
+        "record": '{"k": n % 3, "v": 1, "age": chance.randrange(6_000)}',
+        "query": LATE.replace('"4 seconds"', '"60 seconds"'),
+        "more": "window_s=60",
+    },
     "within the delay": {
         "record": '{"k": n % 3, "v": 1, "age": chance.randrange(900)}',
         "query": LATE,
@@ -301,6 +306,7 @@ ACCEPTED = {
 def test_a_job_is_accepted(spark: SparkSession, tmp_path: Path, name: str) -> None:
     found = sampled(spark, job(tmp_path, **ACCEPTED[name]))
     assert (found.late, found.difference) == (0, "")
+    assert (found.late_by_s > 0) == name.startswith("behind")
     if name == "a static table":
         assert found.results["k"].isna().any(), "what the table lacks is null, and not lost"
     if name == "numbers and local times":

@@ -37,6 +37,7 @@ class Sampled:
     late: int = 0
     """Rows that the watermark dropped, of a workload with late data."""
     late_by_s: float = 0.0
+    """How far the latest record was behind the watermark, whether or not it was dropped."""
     difference: str = ""
     """What their loss changes, in a sentence."""
     again: str = ""

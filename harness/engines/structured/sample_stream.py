@@ -49,7 +49,7 @@ class Streamed:
     late: int
     """Rows that the watermark dropped, as Spark counts them."""
     late_by_s: float
-    """How far the latest of them was behind the watermark, at least."""
+    """How far the latest record was behind the watermark, at least."""
     again: pd.DataFrame | None = None
     """What a sink of the workload's own has after one batch was written a second time."""
 
@@ -236,15 +236,13 @@ def _forget_commit(checkpoint: Path, reports: Sequence[Mapping[str, Any]]) -> No
 
 
 def late_of(reports: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
-    """Return the rows that the watermark dropped, and how far the latest was behind it."""
-    late, by_ms = 0, 0
-    for report in reports:
-        dropped = sum(each["numRowsDroppedByWatermark"] for each in report["stateOperators"])
-        late += dropped
-        times = report.get("eventTime", {})
-        if dropped and {"min", "watermark"} <= set(times):
-            by_ms = max(by_ms, _ms(times["watermark"]) - _ms(times["min"]))
-    return late, by_ms / 1000
+    """Return the rows that the watermark dropped, and how far the latest record was behind it.
+
+    One behind it is not dropped as long as its window is open."""
+    dropped = sum(o["numRowsDroppedByWatermark"] for r in reports for o in r["stateOperators"])
+    times = [t for r in reports if {"min", "watermark"} <= set(t := r.get("eventTime", {}))]
+    behind_ms = (_ms(each["watermark"]) - _ms(each["min"]) for each in times)
+    return dropped, max(0, 0, *behind_ms) / 1000
 
 
 def _ms(text: str) -> int:
