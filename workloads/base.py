@@ -106,7 +106,7 @@ class Workload:
     watermark_delay_s: float
     """The query's watermark delay: a window closes with the first record whose event time is
     this much or more past the window's end."""
-    members: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
+    members: Callable[[Mapping[Any, Any]], Collection[Hashable]] | None = None
     """For accuracy: the members of one result, such as the objects of a top 100, from its columns
     by name but for the window. Without it a run has no accuracy of members."""
     types: Mapping[str, pa.DataType] = field(default_factory=dict)

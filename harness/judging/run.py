@@ -283,5 +283,5 @@ def score(
     windows = members_by_window(workload, accurate, named)
     if not (total := int(windows["members"].sum())):
         return Scored(reason="the twin's results have no members")
-    shares = {name: float(windows[name].sum() / total) for name in named}
-    return Scored(**shares, windows=windows)
+    first, last = (float(windows[name].sum() / total) for name in named)
+    return Scored(first=first, last=last, windows=windows)
