@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.nightly import _with_moves
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly import gate, revisions
 from harness.nightly.gate import claim_changes, measure_night
 from harness.nightly.history import ClaimNight, Night
 from harness.nightly.metrics import HOT_LOOPS, METRICS, RECOVERIES, Metric, chosen, turns_of
+from harness.nightly.moves import moves
 from harness.nightly.sampling import BENCHMARKS, Gathered
 from harness.nightly.statistics import Change, Pairs
 from tests.nightly.test_history import night
@@ -116,10 +116,11 @@ def test_a_level_that_moved_names_the_commit_of_the_repository(repository: Path)
         replace(night(number, seconds=level * (1 + number % 2 / 50)), commit=commit)
         for number, (commit, level) in enumerate(levels)
     ]
-    *before, last = nights
-    (alarm,) = _with_moves(before, last).alarms
-    assert alarm.endswith(f"moved by +30% with the commit {slow} (def broken(:)"), alarm
-    assert not _with_moves(before[:-1], before[-1]).alarms, "the third night is not certain"
+    (move,) = moves(nights)
+    sentence = move.sentence(revisions.commits_between)
+    assert move.worse
+    assert sentence.endswith(f"moved by +30% with the commit {slow} (def broken(:)"), sentence
+    assert not moves(nights[:-1]), "the third night is not certain"
 
 
 @pytest.fixture
