@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from harness.cluster.agent.place import AgentLauncher, FarPlace
+from harness.cluster.agent.place import FarPlace, Launcher
 from harness.cluster.local.cluster import LocalCluster, Site
 from harness.cluster.local.spark_servers import SparkDaemons
 from harness.cluster.run_directory import PYTHON, write_python
@@ -82,18 +82,16 @@ class FarCluster(LocalCluster, Generic[P]):
             if place.lost is None:
                 place.agent.tidy()
 
-    def _main_site(self, here: AgentLauncher) -> Site:
+    def _main_site(self, here: Launcher) -> Site:
         self._here = here
         return super()._main_site(here)
 
-    def _launchers(self) -> Mapping[str, AgentLauncher]:
+    def _launchers(self) -> Mapping[str, Launcher]:
         return {node.worker: self.launcher_on(self.place_of(node.worker)) for node in self._nodes}
 
-    def launcher_on(self, place: P) -> AgentLauncher:
+    def launcher_on(self, place: P) -> Launcher:
         """Return what starts processes on a place."""
-        return replace(
-            self._here, directory=place.directory, environment=place.environment(), place=place
-        )
+        return place.launcher(place.environment(), self._here.host)
 
     def _daemons_of(self, worker: str) -> SparkDaemons:
         place = self.place_of(worker)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.cluster.launching import LaunchedProcess, Launcher, Server, free_port, wait_for
+from harness.cluster.agent.launching import Server, wait_for
+from harness.cluster.agent.place import LaunchedProcess, Launcher, Place
+from harness.cluster.agent.ports import free_port
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import end_run, eventually, silent
 
@@ -46,7 +49,8 @@ TAKEN = "print('bind: Address already in use'); raise SystemExit(1)"
 def launcher(tmp_path: Path) -> Iterator[Launcher]:
     (tmp_path / "logs").mkdir()
     run = f"test-{os.urandom(8).hex()}"
-    yield Launcher(run=run, directory=tmp_path, environment={"PATH": os.environ["PATH"]})
+    environment = {"PATH": os.environ["PATH"]}
+    yield Place.here(run, tmp_path, environment).launcher(environment)
     end_run(run)
 
 
@@ -63,8 +67,8 @@ def begun(launcher: Launcher) -> Iterator[Callable[..., Script]]:
     yield begin
     for server in started:
         assert server.child is not None
-        server.child.process.kill()
-        server.child.process.wait()
+        server.child.end()
+        server.child.wait()
 
 
 def test_a_server_that_answers_is_reported(begun: Callable[..., Script]) -> None:
@@ -87,7 +91,7 @@ def test_a_deadline_is_told_with_the_process(begun: Callable[..., Script]) -> No
     with pytest.raises(EnvironmentFailure) as caught:
         wait_for([server], silent)
     assert server.child is not None
-    pid = server.child.process.pid
+    pid = server.child.pid
     assert f"did not answer within 500 ms; it is running as process {pid}" in caught.value.what
 
 
@@ -96,8 +100,8 @@ def test_a_server_that_died_later_is_told_by_check(begun: Callable[..., Script])
     wait_for([server], silent)
     server.check()
     assert server.child is not None
-    server.child.process.kill()
-    server.child.process.wait()
+    os.kill(server.child.pid, signal.SIGKILL)
+    server.child.wait()
     with pytest.raises(EnvironmentFailure, match="the test server is dead; it was killed by SIGK"):
         server.check()
 
@@ -152,7 +156,7 @@ def test_a_server_inherits_nothing_of_the_users(
     monkeypatch.setenv("SPARK_CONF_DIR", "/surprise")
     server = begun("import os; print(sorted(os.environ), flush=True)")
     assert server.child is not None
-    server.child.process.wait()
+    server.child.wait()
     eventually(lambda: server.child is not None and "PATH" in server.child.log_text())
     assert "SPARK_CONF_DIR" not in server.child.log_text()
 

@@ -27,9 +27,10 @@ import pytest
 
 from harness.cluster import owned
 from harness.cluster.agent import agent as agents
+from harness.cluster.agent.launching import Server
+from harness.cluster.agent.ports import free_port
 from harness.cluster.backends import remove_made
 from harness.cluster.base import BROKER, STORE, Action, Cluster, ClusterSpec, Prepared
-from harness.cluster.launching import Server, free_port
 from harness.cluster.local import breaking
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.owned import find_programs

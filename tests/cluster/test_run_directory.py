@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.agent.agent import Agent
-from harness.cluster.launching import Launcher
 from harness.cluster.processes import RUN_VARIABLE
 from harness.cluster.run_directory import check_room, journal_path, make_place, remove_run_directory
 from harness.errors import EnvironmentFailure, UsageError
@@ -50,7 +49,7 @@ def test_only_directories_of_dead_executors_are_removed(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.read(1)  # the kernel shows the environment only once the program runs
-        Agent(Launcher(run=str(tmp_path), directory=tmp_path, environment={})).tidy()
+        Agent(str(tmp_path), tmp_path, {}).tidy()
         process.communicate(b"\n")
     assert living.exists()
     assert spilling.exists()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.agent.launching import Server
 from harness.cluster.backends import remove_made
 from harness.cluster.base import STORE, Action, ClusterSpec
 from harness.cluster.clocks import BrokerClock
 from harness.cluster.configuration import REDIS_SOCKET, BrokerIdentity
 from harness.cluster.endpoints import Tls
-from harness.cluster.launching import Server
 from harness.cluster.local.cluster import LocalCluster, Site
 from harness.cluster.local.stores import RedisDaemon, RedisReplica, Tunnel
 from harness.cluster.machines.certificates import run_certificate

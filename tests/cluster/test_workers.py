@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.agent import agent
-from harness.cluster.agent.place import Place
+from harness.cluster.agent import finding
+from harness.cluster.agent.place import LaunchedProcess, Launcher, Place
 from harness.cluster.agent.programs import Program
 from harness.cluster.agent.workers import Workers
 from harness.cluster.base import Action, ClusterSpec, Node, nodes_of
-from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.links import Loopback
 from harness.cluster.local.spark_servers import Worker
 from harness.cluster.processes import (
@@ -58,7 +57,7 @@ class FakeWorker(Worker):
 
     def pids(self) -> set[int]:
         assert self.child is not None
-        return {self.child.process.pid, int(self.child.log_text())}
+        return {self.child.pid, int(self.child.log_text())}
 
 
 class Rig:
@@ -67,10 +66,8 @@ class Rig:
     def __init__(self, directory: Path, nodes_per_worker: int) -> None:
         (directory / "logs").mkdir()
         self.run = f"test-{secrets.token_hex(8)}"
-        plain = Launcher(
-            run=self.run, directory=directory, environment={"PATH": os.environ["PATH"]}
-        )
-        launcher = Place.here(plain).launcher(plain)
+        environment = {"PATH": os.environ["PATH"]}
+        launcher = Place.here(self.run, directory, environment).launcher(environment)
         spec = ClusterSpec(racks=2, workers_per_rack=2, nodes_per_worker=nodes_per_worker)
         self.nodes = nodes_of(spec, lambda rack, worker: "")
         self.made: dict[str, FakeWorker] = {}
@@ -176,21 +173,21 @@ def test_a_node_that_is_a_worker_takes_no_registration(rig: Rig) -> None:
 
 
 def test_nodes_of_one_worker_die_alone(shared: Rig) -> None:
-    root = next(iter(shared.made["r1w1"].pids() - {shared.made["r1w1"].child.process.pid}))  # type: ignore[union-attr]
+    root = next(iter(shared.made["r1w1"].pids() - {shared.made["r1w1"].child.pid}))  # type: ignore[union-attr]
     shared.workers.register_host("r1n2", host_of(root))
     assert shared.apply(Action.KILL, "r1n2") == {"r1n2": {root}}
     assert shared.dead() == {"r1n2"}
     assert shared.made["r1w1"].child is not None
-    assert shared.made["r1w1"].child.running()
+    assert shared.made["r1w1"].child.poll() is None
 
 
 def test_a_rack_of_shared_workers_dies_as_a_whole(shared: Rig) -> None:
     child = shared.made["r1w1"].child
     assert child is not None
-    (host,) = shared.made["r1w1"].pids() - {child.process.pid}
+    (host,) = shared.made["r1w1"].pids() - {child.pid}
     shared.workers.register_host("r1n2", host_of(host))
     done = shared.apply(Action.KILL, "r1n1", "r1n2", "r1n3", "r1n4", rack=True)
-    assert (done["r1n2"], done["r1n1"]) == ({host}, {child.process.pid})
+    assert (done["r1n2"], done["r1n1"]) == ({host}, {child.pid})
     assert done["r1n3"] == shared.made["r1w2"].pids()
     assert shared.dead() == {"r1n1", "r1n2", "r1n3", "r1n4"}
 
@@ -318,7 +315,7 @@ def test_a_prepared_kill_looks_for_nobody_before_its_first_signal(
             time.sleep(0.5)
             return members(*of)
 
-        monkeypatch.setattr(agent, "members", walk)
+        monkeypatch.setattr(finding, "members", walk)
         due = time.time()
         (victim,) = prepared.apply()
     assert victim.began_unix_s is not None

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from harness.cluster.agent.agent import Agent, end_run
 from harness.cluster.agent.wire import Answerer, Frames
-from harness.cluster.launching import Launcher
 from harness.cluster.processes import ProcessIdentity, identify, is_alive
 from harness.cluster.run_directory import make_layout, write_python
 from harness.cluster.spark import kept_environment
@@ -41,8 +40,8 @@ def sweep(place: Path) -> None:
             end_run(document["run"], path.parent)
 
 
-def open_run(directory: Path, run: str) -> Launcher:
-    """Make a run's directory and return what starts processes in it."""
+def open_run(directory: Path, run: str) -> Agent:
+    """Make a run's directory and return its agent."""
     directory.mkdir(mode=0o700, parents=True)
     make_layout(directory, "programs", "work", "bin")
     own = identify(os.getpid())
@@ -55,7 +54,7 @@ def open_run(directory: Path, run: str) -> Launcher:
         "PATH": f"{programs}:{os.environ.get('PATH', os.defpath)}",
         "TMPDIR": str(directory / "tmp"),
     }
-    return Launcher(run=run, directory=directory, environment=environment)
+    return Agent(run, directory, environment)
 
 
 def serve(agent: Agent, source: int, sink: int, *, silent_s: float) -> str:
@@ -84,8 +83,7 @@ def main(directory: Path, run: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     sys.setswitchinterval(_SWITCH_S)
     sweep(directory.parent)
-    launcher = open_run(directory, run)
-    sink, agent = os.dup(1), Agent(launcher)
+    sink, agent = os.dup(1), open_run(directory, run)
     os.dup2(2, 1)  # what is printed by mistake must not mix with answers
     try:
         why = serve(agent, 0, sink, silent_s=SILENT_S)

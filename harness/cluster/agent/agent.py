@@ -11,27 +11,30 @@ import platform
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.agent.files import Files
+from harness.cluster.agent.finding import Finder, Part, Processes
 from harness.cluster.agent.instants import ahead_of_others, wait_until
 from harness.cluster.agent.network import DataNetwork
-from harness.cluster.launching import LaunchedProcess, Launcher, free_port
+from harness.cluster.agent.ports import free_port
 from harness.cluster.links import Bytes, WorkerLink
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
+    RUN_VARIABLE,
     HeldProcess,
     HostProcess,
     ProcessIdentity,
     ProcessStat,
     belongs,
-    children_of,
     ended_cpu_s,
     hold,
+    identify,
     is_alive,
     marked,
     members,
@@ -39,47 +42,14 @@ from harness.cluster.processes import (
     send_signal,
     signal_all,
     signal_held,
-    snapshot,
-    tree,
     wait_until_gone,
 )
-from harness.cluster.run_directory import end_processes, remove_run_directory
-from harness.errors import UsageError
+from harness.cluster.run_directory import end_processes, remove_run_directory, write_journal
+from harness.errors import EnvironmentFailure, UsageError
 
 KILLED_LIMIT_S = 10.0
 """Longest wait for the end of killed processes."""
 _POLL_S = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """The marks of one node's processes on this machine."""
-
-    node: str
-    worker: str
-    shared: bool = False
-    """True if several nodes share the worker: then its host and programs are the node's alone."""
-    host: HostProcess | None = None
-    programs: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Processes:
-    """The living processes of one node."""
-
-    processes: Sequence[ProcessStat] = ()
-    engines: int = 0
-    """Number of executors, registered hosts and launched programs among them."""
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU time of all of them."""
-        return sum(stat.cpu_s for stat in self.processes)
-
-    @property
-    def resident_bytes(self) -> int:
-        """Memory of all of them."""
-        return sum(stat.resident_bytes for stat in self.processes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +100,9 @@ class Facts:
 
 @dataclass(slots=True)
 class _Child:
-    launched: LaunchedProcess
+    name: str
+    process: subprocess.Popen[bytes]
+    identity: ProcessIdentity | None
     is_program: bool
     ended: Ended | None = None
     counted: bool = False
@@ -141,18 +113,22 @@ class _Child:
 @dataclass(slots=True)
 class _Armed:
     held: list[HeldProcess]
-    groups: _Finder
+    groups: Finder
     dropped: threading.Event = field(default_factory=threading.Event)
 
 
 class Agent(Files):
-    """The processes of one run on this machine."""
+    """The processes of one run on this machine.
 
-    def __init__(self, launcher: Launcher) -> None:
-        super().__init__(launcher.directory)
-        self._launcher = launcher
-        self._network = DataNetwork(launcher.run)
-        self._run = launcher.run
+    Each is in a session of its own (Ctrl-C in the terminal reaches the harness, which then stops
+    them in order), has the run in its environment, writes into one log file, and is in the journal
+    before anything relies on it."""
+
+    def __init__(self, run: str, directory: Path, environment: Mapping[str, str]) -> None:
+        """``environment``: of everything that is started; nothing else is inherited."""
+        super().__init__(directory)
+        self._run, self._environment = run, environment
+        self._network = DataNetwork(run)
         self._children: dict[int, _Child] = {}
         self._armed: dict[int, _Armed] = {}
         self._numbers = itertools.count(1)
@@ -163,7 +139,7 @@ class Agent(Files):
             hostname=os.uname().nodename,
             cores=len(os.sched_getaffinity(0)),
             memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            free_disk_bytes=shutil.disk_usage(self._launcher.directory).free,
+            free_disk_bytes=shutil.disk_usage(self._directory).free,
             unix_s=time.time(),
             python=platform.python_version(),
         )
@@ -181,27 +157,43 @@ class Agent(Files):
         log_name: str,
         directory: str | None = None,
     ) -> Started:
-        """Start a process, which must have no secret on its command line."""
-        launched = self._launcher.spawn(
-            name,
-            argv,
-            environment=environment,
-            log_name=log_name,
-            directory=Path(directory) if directory is not None else None,
-        )
+        """Start a process, which must have no secret on its command line.
+
+        It works in ``directory``, by default the run's."""
+        write_journal(self._directory, name, None)
+        with (self._directory / "logs" / f"{log_name}.log").open("ab") as output:
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**self._environment, **environment, RUN_VARIABLE: self._run},
+                    cwd=directory or self._directory,
+                    start_new_session=True,
+                    umask=0o077,
+                )
+            except OSError as error:
+                raise EnvironmentFailure(
+                    f"{argv[0]} cannot be started: {error.strerror}",
+                    remedy="run `faultline doctor`: it says which program is missing or broken",
+                ) from error
+        identity = identify(process.pid)
+        if identity is not None:
+            write_journal(self._directory, name, identity)
         number = next(self._numbers)
-        self._children[number] = _Child(launched, PROGRAM_VARIABLE in environment)
-        return Started(number=number, pid=launched.process.pid, identity=launched.identity)
+        self._children[number] = _Child(name, process, identity, PROGRAM_VARIABLE in environment)
+        return Started(number=number, pid=process.pid, identity=identity)
 
     def ended(self, number: int) -> Ended | None:
         """Return the end of a started process; None while it lives, frozen or not."""
         child = self._children[number]
-        process = child.launched.process
+        process = child.process
         with child.lock:
             if child.ended is None:
                 # The kernel forgets the time of an ended child with `poll`, so it is read before.
                 cpu_s = ended_cpu_s(process.pid) or 0.0
-                identity = child.launched.identity
+                identity = child.identity
                 if cpu_s or (identity is not None and not is_alive(identity)):
                     process.wait()  # a killed JVM can be reaped only when its last thread is gone
                 if (code := process.poll()) is not None:
@@ -211,7 +203,7 @@ class Agent(Files):
     def end(self, number: int, within_s: float) -> Ended:
         """Send SIGTERM, and after ``within_s`` SIGKILL to a process, and to all of a program's."""
         child = self._children[number]
-        identity, name = child.launched.identity, child.launched.name
+        identity, name = child.identity, child.name
 
         def family() -> Sequence[ProcessStat]:
             return members(self._run, PROGRAM_VARIABLE).get(name, ()) if child.is_program else ()
@@ -256,13 +248,13 @@ class Agent(Files):
 
     def look(self, parts: Sequence[Part], *, whole: bool = False) -> dict[str, Processes]:
         """Return the living processes of nodes; with ``whole``, of all that is on their workers."""
-        groups = _Finder(self._run, parts, self._programs, whole=whole)
+        groups = Finder(self._run, parts, self._programs, whole=whole)
         groups.find()
         return groups.made(None)
 
     def arm(self, parts: Sequence[Part], *, whole: bool) -> int:
         """Find the processes of nodes and hold them for a signal; return a number for `strike`."""
-        groups = _Finder(self._run, parts, self._programs, whole=whole)
+        groups = Finder(self._run, parts, self._programs, whole=whole)
         number = next(self._numbers)
         self._armed[number] = _Armed(hold(groups.find()), groups)
         return number
@@ -304,20 +296,20 @@ class Agent(Files):
 
     def end_all(self) -> None:
         """SIGKILL everything that was started, with all that it started."""
-        end_processes(self._run, self._launcher.directory)
+        end_processes(self._run, self._directory)
         for number in list(self._children):
             self._reaped(number)
 
     def _bury(self, killed: set[ProcessIdentity]) -> None:
         wait_until_gone(killed, limit_s=KILLED_LIMIT_S)
         for number, child in list(self._children.items()):
-            if child.launched.identity in killed:
+            if child.identity in killed:
                 child.counted = True
                 self._reaped(number)
 
     def _programs(self) -> set[ProcessIdentity]:
         children = [child for child in list(self._children.values()) if child.is_program]
-        found = (child.launched.identity for child in children)
+        found = (child.identity for child in children)
         return {identity for identity in found if identity is not None}
 
     def free_port(self, host: str) -> int:
@@ -338,7 +330,7 @@ class Agent(Files):
         used: set[str] = set()
         for stat in marked(self._run):
             used |= _directories_of(stat.pid)
-        root = self._launcher.directory
+        root = self._directory
         for place in (
             *(root / "work").glob("*/app-*/*"),
             *(root / "spark-local").glob("spark-*/executor-*"),
@@ -375,86 +367,6 @@ class Agent(Files):
     def close_network(self) -> None:
         """Undo all of that. May be called twice."""
         self._network.close()
-
-
-class _Finder:
-    """The processes of several nodes, as they are found, also after some are gone."""
-
-    def __init__(
-        self,
-        run: str,
-        parts: Sequence[Part],
-        programs: Callable[[], set[ProcessIdentity]],
-        *,
-        whole: bool,
-    ) -> None:
-        """``programs``: finds the launched programs, those that have come since included."""
-        self._run, self._parts, self._whole = run, parts, whole
-        self._programs = programs
-        self._hosts = {part.host.identity for part in parts if part.host is not None}
-        self._owner: dict[ProcessIdentity, str] = {}
-        self._newest: dict[ProcessIdentity, ProcessStat] = {}
-        self._engines: set[ProcessIdentity] = set()
-
-    def find(self) -> list[ProcessStat]:
-        """Return the living processes."""
-        found = _by_node(self._run, self._parts, whole=self._whole)
-        roots = self._hosts | self._programs()
-        for node, stats in found.items():
-            for stat in stats:
-                if stat.identity not in self._owner and (
-                    stat.identity in roots or is_executor(stat.pid)
-                ):
-                    self._engines.add(stat.identity)
-                self._owner[stat.identity] = node
-                self._newest[stat.identity] = stat
-        return [stat for stats in found.values() for stat in stats]
-
-    def made(self, only: Mapping[ProcessIdentity, ProcessStat] | None) -> dict[str, Processes]:
-        """Return all that were found by node, or ``only`` some of them."""
-        kept: dict[str, list[ProcessStat]] = {part.node: [] for part in self._parts}
-        for identity, stat in (self._newest if only is None else only).items():
-            kept[self._owner[identity]].append(stat)
-        return {
-            node: Processes(
-                processes=stats, engines=sum(stat.identity in self._engines for stat in stats)
-            )
-            for node, stats in kept.items()
-        }
-
-
-def _by_node(run: str, parts: Sequence[Part], *, whole: bool) -> dict[str, list[ProcessStat]]:
-    """Return the living processes by node; with ``whole``, the rest of its worker's, too."""
-    found: dict[str, list[ProcessStat]] = {}
-    if any(part.shared for part in parts):
-        launched = any(part.programs for part in parts)
-        programs = members(run, PROGRAM_VARIABLE) if launched else {}
-        everyone = snapshot()
-        children = children_of(everyone)
-        for part in parts:
-            own = [stat for name in part.programs for stat in programs.get(name, ())]
-            host = part.host
-            stat = None if host is None else everyone.get(host.pid)
-            if host is not None and stat is not None and stat.identity == host.identity:
-                own = [*tree([host.pid], everyone, children), *own]
-            found[part.node] = own
-        if not whole:
-            return found
-    by_worker = members(run)
-    taken = {stat.pid for stats in found.values() for stat in stats}
-    for part in parts:  # the rest of a worker belongs to its first node
-        rest = [stat for stat in by_worker.pop(part.worker, ()) if stat.pid not in taken]
-        found[part.node] = [*found.get(part.node, ()), *rest]
-    return found
-
-
-def is_executor(pid: int) -> bool:
-    """Return True for the virtual machine of a Spark executor."""
-    try:
-        command_line = (Path("/proc") / str(pid) / "cmdline").read_bytes()
-    except OSError:  # it ended meanwhile
-        return False
-    return b"CoarseGrainedExecutorBackend" in command_line
 
 
 def _directories_of(pid: int) -> set[str]:

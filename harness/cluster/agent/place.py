@@ -5,7 +5,7 @@ read of it (logs, files of programs) is copied to the harness's run directory wh
 
 from __future__ import annotations
 
-import subprocess
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,6 @@ from typing import Protocol
 from harness.cluster.agent.agent import Agent, Ended, Started
 from harness.cluster.agent.wire import Caller, FarAgent
 from harness.cluster.clocks import Clock
-from harness.cluster.launching import LaunchedProcess, Launcher
 from harness.cluster.run_directory import PYTHON
 from harness.cluster.spark import spark_environment
 from harness.errors import EnvironmentFailure
@@ -40,19 +39,13 @@ class Place:
         self._lock = threading.Lock()
 
     @classmethod
-    def here(cls, launcher: Launcher) -> Place:
-        """Return this machine, where ``launcher`` starts processes."""
-        return cls("this machine", Agent(launcher), launcher.directory)
+    def here(cls, run: str, directory: Path, environment: Mapping[str, str]) -> Place:
+        """Return this machine, with an agent in this process."""
+        return cls("this machine", Agent(run, directory, environment), directory)
 
-    def launcher(self, launcher: Launcher) -> AgentLauncher:
-        """Return a launcher of the same run that starts processes on this machine."""
-        return AgentLauncher(
-            run=launcher.run,
-            directory=self.directory,
-            environment=launcher.environment,
-            host=launcher.host,
-            place=self,
-        )
+    def launcher(self, environment: Mapping[str, str], host: str = "127.0.0.1") -> Launcher:
+        """Return what starts processes of the run on this machine."""
+        return Launcher(place=self, directory=self.directory, environment=environment, host=host)
 
     @property
     def lost(self) -> str | None:
@@ -193,18 +186,13 @@ class FarPlace(Place):
         self._stream.write(data)
 
 
-class AgentChild:
-    """A started process with the part of `subprocess.Popen` that a server needs."""
+class LaunchedProcess:
+    """One process that was started through an agent."""
 
-    def __init__(self, place: Place, started: Started) -> None:
-        self._place, self._number = place, started.number
-        self.pid = started.pid
+    def __init__(self, name: str, place: Place, started: Started, log_name: str) -> None:
+        self.name, self.pid, self.identity = name, started.pid, started.identity
         self.ended: Ended | None = None
-
-    @property
-    def returncode(self) -> int | None:
-        """None while it lives."""
-        return None if self.ended is None else self.ended.exit_code
+        self._place, self._number, self._log_name = place, started.number, log_name
 
     def poll(self) -> int | None:
         """Return the exit code; None while it lives."""
@@ -215,47 +203,48 @@ class AgentChild:
                 if self._place.lost is None:
                     raise
                 self.ended = Ended(exit_code=-9)  # it ends with its agent's connection
-        return self.returncode
+        return None if self.ended is None else self.ended.exit_code
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end. Raises `subprocess.TimeoutExpired`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def wait(self) -> int:
+        """Wait for its end."""
         while (code := self.poll()) is None:
-            if deadline is not None and time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
             time.sleep(0.02)
         return code
 
-    def kill(self) -> None:
-        """SIGKILL it."""
-        self.end(0.0)
-
-    def end(self, within_s: float) -> Ended:
-        """See `Agent.end`."""
+    def end(self, within_s: float = 0.0) -> Ended:
+        """See `Agent.end`; by default it is killed at once."""
         self.ended = self._place.agent.end(self._number, within_s)
         return self.ended
 
+    @property
+    def log(self) -> Path:
+        """The harness's copy of its log, as long as it is now."""
+        return self._place.log(self._log_name)
+
+    def log_text(self) -> str:
+        """Return all of its output."""
+        return self.log.read_text(errors="replace")
+
+    def state(self) -> str:
+        """Return a text: ``is running as process 12``, ``exited with code 1``, ..."""
+        code = self.poll()
+        if code is None:
+            return f"is running as process {self.pid}"
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"exited with code {code}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentProcess(LaunchedProcess):
-    """A process that an agent has started."""
-
-    process: AgentChild
-    place: Place
-    log_name: str
-
-    def running(self) -> bool:
-        return self.process.poll() is None
-
-    def renewed_log(self) -> Path:
-        return self.place.log(self.log_name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentLauncher(Launcher):
+class Launcher:
     """Starts the processes of a cluster through an agent."""
 
     place: Place
+    directory: Path
+    """The run's there, or one below it."""
+    environment: Mapping[str, str]
+    host: str = "127.0.0.1"
+    """The address that servers listen on."""
 
     def spawn(
         self,
@@ -265,7 +254,10 @@ class AgentLauncher(Launcher):
         environment: Mapping[str, str] | None = None,
         log_name: str | None = None,
         directory: Path | None = None,
-    ) -> AgentProcess:
+    ) -> LaunchedProcess:
+        """Start ``command``, which must hold no secret, as the process called ``name``.
+
+        It works in ``directory``, by default the run's."""
         title = log_name or name
         started = self.place.agent.start(
             name,
@@ -274,21 +266,17 @@ class AgentLauncher(Launcher):
             log_name=title,
             directory=None if directory is None else str(directory),
         )
-        return AgentProcess(
-            name=name,
-            process=AgentChild(self.place, started),
-            identity=started.identity,
-            log=self.place.log(title),
-            place=self.place,
-            log_name=title,
-        )
+        return LaunchedProcess(name, self.place, started, title)
 
     def free_port(self) -> int:
+        """Return a TCP port of `host` on which nothing listens now."""
         return self.place.agent.free_port(self.host)
 
     def make(self, directory: Path) -> None:
+        """Make a directory below the run's, for its owner only."""
         self.place.agent.make(str(directory))
 
     def write(self, path: Path, text: str) -> Path:
+        """Write a file that only its owner can read."""
         self.place.agent.write(str(path), text)
         return path

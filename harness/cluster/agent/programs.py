@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.agent.agent import Ended
-from harness.cluster.agent.place import AgentLauncher, AgentProcess
+from harness.cluster.agent.place import LaunchedProcess, Launcher
 from harness.cluster.base import Node, RunningProgram
 from harness.cluster.links import Loopback
 from harness.cluster.processes import PROGRAM_VARIABLE, WORKER_VARIABLE, HostProcess
@@ -39,7 +39,7 @@ class Program(RunningProgram):
     def __init__(
         self,
         share: Share,
-        launcher: AgentLauncher,
+        launcher: Launcher,
         name: str,
         argv: Sequence[str],
         env: Mapping[str, str],
@@ -58,12 +58,12 @@ class Program(RunningProgram):
 
     @property
     def pid(self) -> int:
-        return self._started.process.pid
+        return self._started.pid
 
     @property
     def exit_code(self) -> int | None:
-        code = self._started.process.poll()
-        if (ended := self._started.process.ended) is not None:
+        code = self._started.poll()
+        if (ended := self._started.ended) is not None:
             self._count(ended)
         return code
 
@@ -90,7 +90,7 @@ class Program(RunningProgram):
         for name, text in self.files.items():
             place.agent.write(f"{directory}/{name}", text)
         self._counted_cpu_s = 0.0
-        self._started: AgentProcess = self._launcher.spawn(
+        self._started: LaunchedProcess = self._launcher.spawn(
             self.name,
             network.within(self.share.node.worker, self.argv),
             environment=self.environment,
@@ -101,7 +101,7 @@ class Program(RunningProgram):
     def stop(self, *, within_s: float = 10.0) -> None:
         self.stopped = True
         _ = self.exit_code
-        ended = self._started.process.end(within_s)
+        ended = self._started.end(within_s)
         self._count(ended)
         self.left_behind = ended.left_behind
 

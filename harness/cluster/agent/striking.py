@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from harness.cluster.agent.agent import Part, Processes, Struck
+from harness.cluster.agent.agent import Struck
+from harness.cluster.agent.finding import Part, Processes
 from harness.cluster.agent.place import Place
 from harness.cluster.base import Action, Prepared, Victim
 from harness.cluster.killing import SIGNALS

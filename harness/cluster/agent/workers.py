@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.agent.agent import Part, Processes
-from harness.cluster.agent.place import AgentLauncher, Place
+from harness.cluster.agent.finding import Part, Processes
+from harness.cluster.agent.launching import Server, wait_for
+from harness.cluster.agent.place import Launcher, Place
 from harness.cluster.agent.programs import Program, Share
 from harness.cluster.agent.striking import strike
 from harness.cluster.base import Action, Node, Prepared, Usage, Victim
-from harness.cluster.launching import Server, wait_for
 from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
@@ -42,7 +42,7 @@ class Slot:
     """One worker, over all its incarnations."""
 
     name: str
-    launcher: AgentLauncher
+    launcher: Launcher
     """Starts what has the worker's environment."""
     shares: list[Share] = field(default_factory=list)
     incarnation: int = 0
@@ -64,7 +64,7 @@ class Workers:
 
     def __init__(
         self,
-        launchers: Mapping[str, AgentLauncher],
+        launchers: Mapping[str, Launcher],
         nodes: Sequence[Node],
         make: Callable[[Node, int], Server],
         network: Loopback,
@@ -264,7 +264,7 @@ class Workers:
 
     def _runs(self, slot: Slot) -> bool:
         worker = slot.worker
-        return worker is not None and worker.child is not None and worker.child.running()
+        return worker is not None and worker.child is not None and worker.child.poll() is None
 
     def _begin(self, slot: Slot) -> Server:
         slot.incarnation += 1
@@ -282,7 +282,7 @@ class Workers:
                 if was_dead:
                     worker = self._begin(slot)
                     assert worker.child is not None
-                    pids.append(worker.child.process.pid)
+                    pids.append(worker.child.pid)
                 if was_dead or share.killed:
                     pids.extend(program.pid for program in self._start_again([share]))
                 if pids:

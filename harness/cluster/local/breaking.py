@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from harness.cluster.agent.agent import Part
-from harness.cluster.agent.place import AgentLauncher
+from harness.cluster.agent.finding import Part
+from harness.cluster.agent.launching import Server
 from harness.cluster.agent.striking import strike
 from harness.cluster.base import Action, Prepared, Victim
-from harness.cluster.launching import Server
 from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
 
@@ -25,7 +24,6 @@ def prepare(server: Server, name: str, action: Action) -> Prepared:
     if action is Action.RESTART:
         return Prepared(lambda: [_start_again(server, name)])
     assert server.child is not None, "it was started"
-    assert isinstance(server.launcher, AgentLauncher)
     found = server.child.identity
     host = (
         None

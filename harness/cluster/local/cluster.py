@@ -23,7 +23,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.cluster.agent.place import AgentLauncher, Place
+from harness.cluster.agent.launching import Server, wait_for
+from harness.cluster.agent.place import Launcher, Place
 from harness.cluster.agent.programs import PROGRAMS
 from harness.cluster.agent.workers import Workers
 from harness.cluster.base import (
@@ -40,7 +41,6 @@ from harness.cluster.base import (
 from harness.cluster.configuration import BrokerIdentity
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.killing import broker_names
-from harness.cluster.launching import Launcher, Server, wait_for
 from harness.cluster.links import Loopback, WorkerLink
 from harness.cluster.local import breaking
 from harness.cluster.local.network import Namespaces
@@ -58,7 +58,7 @@ _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
 
 
-Site = tuple[AgentLauncher, Programs]
+Site = tuple[Launcher, Programs]
 """A machine for servers: what starts them there, and their programs."""
 
 
@@ -201,17 +201,13 @@ class LocalCluster(OwnedCluster):
     def _build(self) -> None:
         self._secret = secrets.token_urlsafe(32)
         (self.run_directory / "work").mkdir(mode=0o700)
-        launcher = Launcher(
-            run=self.run,
-            directory=self.run_directory,
-            environment={
-                **server_environment(self.programs.java_home, self.programs.spark_home),
-                "PYSPARK_PYTHON": sys.executable,
-                "TMPDIR": str(self.run_directory / "tmp"),
-            },
-            host=self._network.host,
-        )
-        self._site = self._main_site(Place.here(launcher).launcher(launcher))
+        environment = {
+            **server_environment(self.programs.java_home, self.programs.spark_home),
+            "PYSPARK_PYTHON": sys.executable,
+            "TMPDIR": str(self.run_directory / "tmp"),
+        }
+        here = Place.here(self.run, self.run_directory, environment)
+        self._site = self._main_site(here.launcher(environment, self._network.host))
         self._launcher, programs = self._site
         self._network.open(
             self.run, self.run_directory, {node.worker: node.host for node in self._nodes}
@@ -237,7 +233,7 @@ class LocalCluster(OwnedCluster):
         self._master = Master(self._daemons)
         self._workers = self._new_workers()
 
-    def _main_site(self, here: AgentLauncher) -> Site:
+    def _main_site(self, here: Launcher) -> Site:
         """Return where Kafka, Redis and the master are started."""
         return here, self.programs
 
@@ -275,7 +271,7 @@ class LocalCluster(OwnedCluster):
             before=before,
         )
 
-    def _launchers(self) -> Mapping[str, AgentLauncher]:
+    def _launchers(self) -> Mapping[str, Launcher]:
         """Return what starts the processes of each worker, by its name."""
         return {node.worker: self._launcher for node in self._nodes}
 

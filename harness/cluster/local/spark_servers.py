@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.launching import LaunchedProcess, Launcher, Server
+from harness.cluster.agent.launching import Server
+from harness.cluster.agent.place import LaunchedProcess, Launcher
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.spark import (
     DAEMON_JAVA,
@@ -112,7 +113,7 @@ class Master(Server):
     def registered(self) -> frozenset[str]:
         """Return "host:port" of every registered worker, from the master's log."""
         assert self.child is not None
-        return self._log.read(self.child.renewed_log())
+        return self._log.read(self.child.log)
 
 
 class Worker(Server):

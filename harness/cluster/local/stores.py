@@ -9,6 +9,8 @@ from pathlib import Path
 
 import redis
 
+from harness.cluster.agent.launching import Server, failure
+from harness.cluster.agent.place import LaunchedProcess, Launcher
 from harness.cluster.configuration import (
     HEAP,
     KAFKA_LOG4J,
@@ -17,7 +19,6 @@ from harness.cluster.configuration import (
     redis_configuration,
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls
-from harness.cluster.launching import LaunchedProcess, Launcher, Server, failure
 from harness.cluster.tunnel import LISTENING
 
 
@@ -80,7 +81,7 @@ class KafkaBroker(Server):
         if not self._formatting:
             return super().ready()
         assert self.child is not None
-        code = self.child.process.poll()
+        code = self.child.poll()
         if code is None:
             self.check_deadline()
             return False

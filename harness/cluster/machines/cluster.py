@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from harness.cluster.agent.place import AgentLauncher
+from harness.cluster.agent.launching import Server
+from harness.cluster.agent.place import Launcher
 from harness.cluster.base import (
     Action,
     ClusterSpec,
@@ -26,7 +27,6 @@ from harness.cluster.base import (
 from harness.cluster.clocks import Sample
 from harness.cluster.configuration import REDIS_SOCKET, BrokerIdentity
 from harness.cluster.far import FarCluster
-from harness.cluster.launching import Server
 from harness.cluster.links import WorkerLink
 from harness.cluster.local.cluster import Site
 from harness.cluster.local.cluster import remove as remove
@@ -219,7 +219,7 @@ class MachinesCluster(FarCluster[Machine]):
         self._certificate = run_certificate(sorted(addresses))
         return BrokerIdentity(tls=self._certificate)
 
-    def _main_site(self, here: AgentLauncher) -> Site:
+    def _main_site(self, here: Launcher) -> Site:
         own, ssh = super()._main_site(here), self._file.file.services.ssh
         return own if ssh is None else self._site_on(ssh, self._addresses.host)
 

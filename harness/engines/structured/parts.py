@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.cluster.agent.agent import is_executor
+from harness.cluster.agent.finding import is_executor
 from harness.cluster.base import Cluster, Prepared
 from harness.cluster.killing import prepare_kill
 from harness.cluster.processes import RUN_VARIABLE, members, tree

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.agent.__main__ import open_run
-from harness.cluster.agent.agent import Agent, Part, end_run
+from harness.cluster.agent.agent import Agent, end_run
+from harness.cluster.agent.finding import Part
 from harness.cluster.agent.instants import wait_until
 from harness.cluster.agent.wire import Caller, FarAgent, Frames, Reply, frame
 from harness.cluster.processes import (
@@ -31,7 +32,7 @@ WHOLE = [Part(node="r1n1", worker="r1w1")]
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     directory, run = tmp_path / "runs" / "one", f"test-{tmp_path.name}"
     if request.param == "here":
-        near = Agent(open_run(directory, run))
+        near = open_run(directory, run)
         yield near
         near.end_all()
         end_run(run, directory)

@@ -130,14 +130,6 @@ class Machine:
             self.process.communicate()
             self.process = None
 
-    def unplug(self) -> None:
-        """Take its cable down; its processes go on."""
-        ip(f"link set {self._cable} down")
-
-    def plug(self) -> None:
-        """Take its cable up again."""
-        ip(f"link set {self._cable} up")
-
     def processes(self) -> list[str]:
         """Return the command lines of its processes, without its server's."""
         assert self.process is not None

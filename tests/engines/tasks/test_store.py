@@ -21,9 +21,9 @@ from redis.exceptions import (
     ResponseError,
 )
 
+from harness.cluster.agent.ports import free_port
 from harness.cluster.configuration import redis_configuration
 from harness.cluster.endpoints import RedisEndpoint
-from harness.cluster.launching import free_port
 from harness.engines.tasks import store as stores
 from harness.engines.tasks.store import RedisError, Store, StoreFull, TooFewReplicas
 from harness.environment.redis_server import find_redis
