@@ -80,6 +80,7 @@ log.segment.bytes=67108864
 log.retention.check.interval.ms=10000
 log.cleaner.dedupe.buffer.size=4194304
 auto.create.topics.enable=false
+initial.broker.registration.timeout.ms=180000
 {tls}"""
 
 
