@@ -124,9 +124,9 @@ class Scheduling:
     in_turns: bool = False
     """True if the points of each repetition are measured in an order that the seed draws: what a
     machine does in one hour then falls on all of them."""
-    keeps: Callable[[Point], str] | None = None
-    """The name of the object that the run of a point keeps warm. Runs of one command with the same
-    name follow each other, because opening it takes half a minute."""
+    keeps: Callable[[Point], str] | str | None = None
+    """The name of the object that a run keeps warm, or that of each point. Runs of one command with
+    the same name follow each other, because opening it takes half a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -187,7 +187,7 @@ def measured(
     *,
     run: Callable[[Point, Context], Outcome],
     repeats: int | Mapping[Profile, int] = FEWEST,
-    keeps: Callable[[Point], str] | None = None,
+    keeps: Callable[[Point], str] | str | None = None,
     chooses: Sequence[str] = ("harness.engines.tasks.engine",),
     **more: Any,
 ) -> Measurement:

@@ -44,7 +44,6 @@ SPEC = ClusterSpec(
 """On each rack one node for sources (the client is on the second) and one of each pair."""
 CUT, OTHERS = 0, LONGEST + 1
 """The node of the stream that is cut off, and that of the other streams and the client."""
-KEPT = "tasks on pairs"
 BUCKET_S = BUCKET_US / 1e6
 BEGIN_S = 4.0
 """Time from the start of the load to the failure."""
@@ -55,12 +54,7 @@ HEARTBEAT_S = 0.1
 NEVER_S = 1000.0
 
 
-def keeps(_: object) -> str:
-    """Return `KEPT` for any point."""
-    return KEPT
-
-
-measurement = partial(measured, keeps=keeps, repeats=3)
+measurement = partial(measured, keeps="tasks on pairs", repeats=3)
 
 
 def over(

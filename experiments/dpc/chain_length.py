@@ -11,6 +11,7 @@ stabilize one after the other."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -106,11 +107,6 @@ BY = ["combination", "chain"]
 def table(results: Results) -> pd.DataFrame:
     """Return a row per combination and length."""
     return _shared.averaged(results.frame, BY, VALUES)
-
-
-def live_table(results: Results) -> Mapping[str, pd.DataFrame]:
-    """Return ``points``, as `table` has them, and ``passes``."""
-    return _live.by_combination(results, "chain", LIVE_VALUES)
 
 
 def _axis(axes: Axes, table: pd.DataFrame) -> None:
@@ -308,7 +304,7 @@ LIVE_EXPERIMENT = _live.shown(
     EXPERIMENT,
     LIVE_MEASUREMENT,
     title="Failure and stabilization along a chain of real pairs",
-    table=live_table,
+    table=partial(_live.by_combination, over="chain", values=LIVE_VALUES),
     draw=_live.drawn(draw),
     printed=[each.on("points") for each in NUMBERS],
     claims=[

@@ -11,6 +11,7 @@ they are suspended."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -95,11 +96,6 @@ DELAYING = ("delay & delay", "delay & process", "process & delay")
 def table(results: Results) -> pd.DataFrame:
     """Return a row per combination and duration."""
     return _shared.averaged(results.frame, ["combination", "failure_s"], VALUES)
-
-
-def live_table(results: Results) -> Mapping[str, pd.DataFrame]:
-    """Return ``points``, as `table` has them, and ``passes``."""
-    return _live.by_combination(results, "failure_s", VALUES)
 
 
 def _limit(axes: Axes, table: pd.DataFrame) -> None:
@@ -322,7 +318,7 @@ LIVE_EXPERIMENT = _live.shown(
     EXPERIMENT,
     LIVE_MEASUREMENT,
     title="Six policies over the duration of a failure, on a real pair",
-    table=live_table,
+    table=partial(_live.by_combination, over="failure_s", values=VALUES),
     draw=_live.drawn(draw),
     printed=[NUMBERS[0].on("points")],
     claims=[_live.converges, *(claim.on("points") for claim in SENTENCES)],

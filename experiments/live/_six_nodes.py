@@ -19,11 +19,6 @@ KEPT = "tasks on six nodes"
 """Name of the processes that runs of the task engine on `SPEC` keep warm (`Scheduling.keeps`)."""
 
 
-def kept(_: object) -> str:
-    """Return `KEPT` for any point."""
-    return KEPT
-
-
 def warm(engine: str, scheme: str, parameters: DataclassInstance, context: Context) -> Runner:
     """Return a runner on the engine of that name, kept warm between the runs of a command."""
     from harness.engines.base import Setup

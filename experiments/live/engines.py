@@ -15,6 +15,7 @@ Latency counts from the end of a result's window, for both: the time that a user
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -49,7 +50,6 @@ from harness.claims import (
 from harness.engines.structured.parameters import LEAST_CHECKPOINT_S
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.figures.chart import Figure
 from harness.seeds import DEFAULT_SEED
 
 STRUCTURED = "structured"
@@ -197,11 +197,6 @@ def tabulate(results: Results) -> dict[str, pd.DataFrame]:
     return {"curves": curves_of(rungs), "rungs": rungs, "kills": kills}
 
 
-def draw(tables: Tables, figure: Figure) -> None:
-    """Draw both curves, the parts of the cost, and recoveries, a panel each."""
-    draw_engines(tables, figure, bound_s=BOUND_S)
-
-
 @invariant(
     "complete",
     "Every result that is due was delivered once, by both engines, with the value of the truth.",
@@ -235,10 +230,6 @@ def _of_workload(workload: str) -> Iterator[Claim]:
         )(judge)
 
 
-def _kills(tables: Tables) -> pd.DataFrame:
-    return tables["kills"]
-
-
 _WITHIN = (
     ("seen-median", 25.0, "seen_ms", 0.5, None,
      "A killed process is seen by the end of its connection within 25 ms (median)."),
@@ -262,7 +253,7 @@ def _within(
     """Claim that a quantile over the kills is within a limit."""
 
     def decide(tables: Tables) -> Finding:
-        kills = _kills(tables)
+        kills = tables["kills"]
         mine = kills[kills["scheme"] == scheme] if scheme else kills
         if scheme == "checkpoint":
             mine = mine[mine["how"] == "checkpoint"]
@@ -283,7 +274,7 @@ CLAIMS = [
     complete,
     *_of_workload(TOP),
     *_of_workload(WORDS),
-    right_output(_kills),
+    right_output(lambda tables: tables["kills"]),
     *(_within(*each) for each in _WITHIN),
 ]
 
@@ -298,7 +289,7 @@ EXPERIMENT = Experiment(
         "what a micro-batch costs, and restore a killed process in a fraction of a second."
     ),
     table=tabulate,
-    draw=draw,
+    draw=partial(draw_engines, bound_s=BOUND_S),
     claims=CLAIMS,
     notes=[
         "6 nodes on 2 workers, 2 partitions of single records; windows of 4 s every second; "

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _matrix_stock, _plans
-from experiments.live._judged import Tables
 from experiments.live._matrix_claims import CLAIMS
 from experiments.live._matrix_failures import (
     BATCH_S,
@@ -34,7 +33,6 @@ from experiments.stock._workloads import WORKLOADS
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.figures.chart import Figure
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.measure.windows import LATER_S
 from workloads.base import Workload
@@ -185,11 +183,6 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     return {"cells": cells_of(results), "kills": kills_of(results)}
 
 
-def draw(tables: Tables, figure: Figure) -> None:
-    """Draw the matrix above, and below it the costs and the benefits of the schemes."""
-    draw_matrix(tables, figure)
-
-
 _TIMES = SCALES[Profile.PAPER]
 
 EXPERIMENT = Experiment(
@@ -202,7 +195,7 @@ EXPERIMENT = Experiment(
         "paper's network, judged by one judge."
     ),
     table=table,
-    draw=draw,
+    draw=draw_matrix,
     claims=CLAIMS,
     outages=outages,
     notes=(

@@ -18,7 +18,7 @@ import pandas as pd
 
 from experiments.live._judged import Tables, all_if, numbers
 from experiments.live._plans import WORKLOADS, plan_for
-from experiments.live._six_nodes import SPEC, kept
+from experiments.live._six_nodes import KEPT, SPEC
 from experiments.stock._figure import draw_around, rows
 from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Finding, applied, found, hypothesis, invariant, rows_of
@@ -137,7 +137,7 @@ MEASUREMENT = measured(
     run=run,
     grid=[{"rate_per_s": RATE_PER_S}],
     seconds=(45, 210, 700),
-    keeps=kept,
+    keeps=KEPT,
     actions=frozenset({Action.CUT, Action.HEAL}),
 )
 

@@ -19,7 +19,7 @@ from experiments.live._judged import right_output, stacked
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills
 from experiments.live._measured_costs import MeasuredCosts, counters, measure_costs, program_at
 from experiments.live._rates import WATERMARK_S
-from experiments.live._six_nodes import kept, warm
+from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Finding, at_most, hypothesis
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
@@ -223,7 +223,7 @@ MEASUREMENT = measured(
     run=run,
     grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL[::2], Profile.PAPER: _ALL},
     seconds=(50, 40, 250),
-    keeps=kept,
+    keeps=KEPT,
 )
 
 # Shown: no record depends on what follows.

@@ -37,7 +37,6 @@ from harness.claims import (
     ratio_of,
 )
 from harness.experiment import Experiment, Results
-from harness.figures.chart import Figure
 from harness.measure.recovery import CALM_S
 from harness.measure.windows import LATER_S
 
@@ -114,11 +113,6 @@ def samples(tables: Mapping[str, pd.DataFrame], system: System, measure: str) ->
     return [float(value) for value in values]
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """Draw the medians of an outage's parts under each system, and a cross for each outage."""
-    draw_some(tables["kills"], figure)
-
-
 @invariant(
     "right-output",
     "No result is lost or wrong under either engine, where no row came too late.",
@@ -178,7 +172,7 @@ EXPERIMENT = Experiment(
         "task engine goes on with the next batch."
     ),
     table=tabulate,
-    draw=draw,
+    draw=lambda tables, figure: draw_some(tables["kills"], figure),
     claims=CLAIMS,
     smoke_covered_by="live/engines",
     scaled_by=layout.EXPERIMENT,

@@ -18,7 +18,7 @@ import pandas as pd
 from experiments.live._judged import stacked
 from harness.claims import Finding, Rule, at_most, every, hypothesis, invariant, median_of
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
+from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
 from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
 from harness.seeds import DEFAULT_SEED
@@ -138,11 +138,6 @@ LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:
          "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
 
 
-def tabulate(results: Results) -> pd.DataFrame:
-    """Return a row per run."""
-    return results.frame
-
-
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Draw above the seconds until everything runs, below cores by part."""
     start, cost = figure.subplots(2, 1, height_ratios=[1, 3])
@@ -229,7 +224,7 @@ EXPERIMENT = Experiment(
         "Nodes are long-lived processes: they cost seconds once, and next to nothing while "
         "nothing happens."
     ),
-    table=tabulate,
+    table=lambda results: results.frame,
     draw=draw,
     claims=CLAIMS,
     smoke_covered_by="live/engines",

@@ -18,7 +18,7 @@ import pandas as pd
 
 from experiments.live._judged import numbers, right_output
 from experiments.live._kills import OUTSIDE_NOTE, measure_kills
-from experiments.live._six_nodes import kept, warm
+from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Finding, at_most, hypothesis
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Results, Scheduling, measured
@@ -103,7 +103,7 @@ MEASUREMENT = measured(
         Profile.PAPER: _PAPER,
     },
     seconds=(45, 16, 180),
-    scheduling=Scheduling(keeps=kept, early=True),
+    scheduling=Scheduling(keeps=KEPT, early=True),
 )
 
 # Shown: no record depends on what follows.

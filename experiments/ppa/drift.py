@@ -28,10 +28,10 @@ import pandas as pd
 
 from datasets.worldcup.facts import DAY_50_PER_SERVER, DAY_66_PER_SERVER
 from datasets.worldcup.generator import REPLAY_FACTOR
-from experiments.live import _plans
+from experiments.live import _plans, _six_nodes
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
-from experiments.live._six_nodes import SPEC, kept
+from experiments.live._six_nodes import SPEC
 from experiments.ppa import _accuracy, _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S, WINDOW_S
 from experiments.ppa._live import PRIMARIES, all_at_once, setup
@@ -233,7 +233,7 @@ LIVE_MEASUREMENT = measured(
     grid=dict.fromkeys(Profile, GRID),
     seconds=(50.0, 65.0, 180.0),
     run=run_live,
-    keeps=kept,
+    keeps=_six_nodes.KEPT,
 )
 
 

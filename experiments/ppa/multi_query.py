@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.live import _plans
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
-from experiments.live._six_nodes import SPEC, kept
+from experiments.live._six_nodes import KEPT, SPEC
 from experiments.ppa import _highways, _random
 from experiments.ppa._highways import BATCH_S, CHECKPOINT_S, EVERY_REPORT_KMH, RATE_PER_S
 from experiments.ppa._live import PRIMARIES, all_at_once, setup
@@ -109,7 +109,7 @@ LIVE_MEASUREMENT = measured(
     grid={**dict.fromkeys(Profile, GRID[:1]), Profile.PAPER: GRID},
     seconds=(45.0, 45.0, 110.0),
     run=run_live,
-    keeps=kept,
+    keeps=KEPT,
 )
 
 

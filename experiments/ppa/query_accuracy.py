@@ -18,7 +18,7 @@ import pandas as pd
 
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
 from experiments.live._runs import outcome_of, task_run
-from experiments.live._six_nodes import SPEC, kept
+from experiments.live._six_nodes import KEPT, SPEC
 from experiments.ppa import _accuracy, _random
 from experiments.ppa._live import (
     BATCH_S,
@@ -175,7 +175,7 @@ LIVE_MEASUREMENT = measured(
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     seconds=(80.0, 110.0, 1000.0),
     run=run_live,
-    keeps=kept,
+    keeps=KEPT,
 )
 
 
@@ -346,11 +346,6 @@ TOP_100 = (
 )
 
 
-def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``plans`` with their value and both accuracies, and ``passes`` (`passes_of`)."""
-    return tables_by(results, "objective")
-
-
 def tables_by(results: Results, maker: str) -> dict[str, pd.DataFrame]:
     """Return the tables for the plans that have a ``maker`` ("objective" or "planner")."""
     return {
@@ -459,7 +454,7 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     figure="Figure 12 (TKDE: 14), live and computed",
     title="OF and IC against the accuracy of live tentative output",
     statement="On Q1 both OF and IC predict the accuracy well; on Q2 it is generally close to OF.",
-    table=tabulate_live,
+    table=partial(tables_by, maker="objective"),
     draw=draw_live,
     claims=LIVE_CLAIMS,
     notes=(

@@ -252,11 +252,6 @@ that of a few windows."""
 LIVE_MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 
-def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``plans`` with their OF and both accuracies, and ``passes`` (`passes_of`)."""
-    return tables_by(results, "planner")
-
-
 draw_live = Chart(
     _panels(LIVE_MEASURES, QUERIES),
     columns=len(QUERIES),
@@ -300,7 +295,7 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     name="live/query-fidelity",
     paper=_random.CONFERENCE,
     title="Plans of DP, SA and greedy by the accuracy of live tentative output",
-    table=tabulate_live,
+    table=partial(tables_by, maker="planner"),
     draw=draw_live,
     claims=LIVE_CLAIMS,
     notes=(

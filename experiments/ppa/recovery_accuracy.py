@@ -21,7 +21,7 @@ import pandas as pd
 
 from experiments.live._judged import MACHINE, Tables, all_if, equal_output, passes_of, worst_of
 from experiments.live._runs import outcome_of, task_run
-from experiments.live._six_nodes import SPEC, kept
+from experiments.live._six_nodes import KEPT, SPEC
 from experiments.ppa import _accuracy, _live, _random
 from experiments.ppa._live import (
     BATCH_S,
@@ -209,7 +209,7 @@ LIVE_MEASUREMENT = measured(
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     seconds=(70.0, 90.0, 300.0),
     run=run_live,
-    keeps=kept,
+    keeps=KEPT,
 )
 
 

@@ -363,7 +363,10 @@ def grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
 
     Runs without one come first. The groups, and the runs of each, keep their order."""
     opens = [run.experiment.measurement.scheduling.keeps for run in runs]
-    keys = [keeps(run.point) if keeps else None for keeps, run in zip(opens, runs, strict=True)]
+    keys = [
+        keeps(run.point) if callable(keeps) else keeps
+        for keeps, run in zip(opens, runs, strict=True)
+    ]
     order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
     return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
 
