@@ -20,7 +20,7 @@ from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import LINES, MECHANISMS, RATES, deploy
 from experiments.edge._live import BATCH_S, Tables, about_live
 from experiments.edge._runs import INPUT_S
-from experiments.live._cpu import Sampler
+from experiments.live._cpu import Counters
 from experiments.live._runs import nodes_cpu_s
 from experiments.ppa._topology import SPEC, kept
 from harness.claims import (
@@ -121,7 +121,7 @@ def used(
     return {"cores": cpu_s / (until_s - from_s), "memory_mb": mean / 1e6}
 
 
-class Carried(Sampler[Mapping[int, int] | None]):
+class Carried(Counters[Mapping[int, int] | None]):
     """A sampler of the bytes that each connection has carried between nodes.
 
     None where the kernel shows none."""

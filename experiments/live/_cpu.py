@@ -7,14 +7,15 @@ load generator and the harness are not.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
+
+from harness.measure.sampler import Sampler
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
@@ -88,37 +89,23 @@ def _is_java(pid: int) -> bool:
         return False
 
 
-class Sampler(Generic[Value]):
-    """A sampler on its own thread; a context manager around a pass."""
+class Counters(Sampler, Generic[Value]):
+    """A sampler of what only grows."""
 
     def __init__(self, read: Callable[[], Value]) -> None:
-        """Sample what ``read`` returns, which grows."""
+        """Sample what ``read`` returns."""
+        super().__init__(EVERY_S)
         self._read = read
         self._samples: list[tuple[float, Value]] = []
         """Each with its Unix time."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._sample()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-        self._sample()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(EVERY_S):
-            self._sample()
-
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """Read them once."""
         value = self._read()
         self._samples.append((time.time(), value))
 
 
-class CpuWatch(Sampler[Mapping[str, float]]):
+class CpuWatch(Counters[Mapping[str, float]]):
     """A sampler of the CPU seconds used so far, by name."""
 
     def between(self, from_unix_s: float, until_unix_s: float | None = None) -> dict[str, float]:

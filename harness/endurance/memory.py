@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from harness.cluster.processes import marked
 from harness.figures.style import CYCLE, label_line_ends, new_figure, plain_ticks, styled
+from harness.measure.sampler import Sampler
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +39,8 @@ HARNESS, OTHER = "harness", "other"
 COLUMNS = ("at_s", "role", "pid", "resident_mb")
 
 
-class Memory:
-    """Looks at the processes of a run until the end of a context."""
+class Memory(Sampler):
+    """A sampler of the memory of a run's processes."""
 
     def __init__(
         self,
@@ -51,44 +50,24 @@ class Memory:
         processes: Callable[[str], dict[int, int]] | None = None,
     ) -> None:
         """Prepare; ``processes`` returns pid to resident bytes of a run, as `resident` does."""
-        self._run, self._every_s = run, every_s
+        super().__init__(every_s)
+        self._name = run
         self._processes = processes or resident
         self._rows: list[tuple[float, str, int, float]] = []
         self._roles: dict[int, str] = {os.getpid(): HARNESS}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, name="look at memory", daemon=True)
-        self._began_s = 0.0
-
-    def __enter__(self) -> Self:
         self._began_s = time.monotonic()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def table(self) -> pd.DataFrame:
         """Return a row per look and process: seconds, role, pid, resident megabytes."""
         return pd.DataFrame(self._rows, columns=list(COLUMNS))
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Note the memory of each process now."""
         at_s = round(time.monotonic() - self._began_s, 1)
-        for pid, resident in self._processes(self._run).items():
+        for pid, resident in self._processes(self._name).items():
             if pid not in self._roles:
                 self._roles[pid] = role_of(pid)
             self._rows.append((at_s, self._roles[pid], pid, resident / 1e6))
-
-    def _look_on(self) -> None:
-        self.look()
-        while not self._over.wait(self._every_s):
-            self.look()
 
 
 def resident(run: str) -> dict[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,6 +10,7 @@ import pandas as pd
 from harness.cluster.base import Cluster, Usage
 from harness.errors import UsageError
 from harness.judging.foreign import ForeignLoad, ForeignMeter
+from harness.measure.sampler import Sampler
 
 INTERVAL_S = 1.0
 
@@ -18,30 +18,14 @@ EngineUsage = Callable[[], Mapping[str, Usage]]
 """Returns the usage of the engine's processes that belong to no node."""
 
 
-class Meter:
-    """A sampler with a thread of its own; a context manager."""
+class Meter(Sampler):
+    """A sampler of the usage of nodes, engine and machine."""
 
     def __init__(self, cluster: Cluster, engine: EngineUsage) -> None:
+        super().__init__(INTERVAL_S)
         self._cluster, self._engine = cluster, engine
         self._rows: list[dict[str, object]] = []
         self._foreign = ForeignMeter(ours_are_below=cluster.backend.startswith("local"))
-        self._problem: Exception | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
-
-    def __enter__(self) -> Meter:
-        self._sample()
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Raise the error that stopped the sampling, unless another one is on its way already."""
-        self._stopping.set()
-        self._thread.join()
-        if kind is None and self._problem is not None:
-            raise self._problem
-        if self._problem is None:
-            self._sample()
 
     def foreign(self) -> ForeignLoad:
         """Return the foreign load of the same time."""
@@ -73,14 +57,8 @@ class Meter:
         counters = ["cpu_s", "resident_bytes", "received_bytes", "sent_bytes"]
         return pd.DataFrame(self._rows).astype(dict.fromkeys(counters, float))
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping.wait(INTERVAL_S):
-                self._sample()
-        except Exception as problem:  # whatever it is, `__exit__` raises it in the harness
-            self._problem = problem
-
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """Note the usage of each node and of each of the engine's own processes."""
         now = time.time()
         self._foreign.sample()
         for who, used in {**self._cluster.usage(), **self._engine()}.items():

@@ -7,41 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psutil
+
+from harness.measure.sampler import Sampler
 
 SAMPLE_S = 1.0
 
 
-class PeakMemory:
-    """The largest resident memory of this process and its descendants; a context manager."""
+class PeakMemory(Sampler):
+    """The largest resident memory of this process and its descendants."""
 
     def __init__(self) -> None:
+        super().__init__(SAMPLE_S)
         self.largest_bytes = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="peak-memory", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._sample()
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
-        """Take the last sample."""
-        self._over.set()
-        self._thread.join()
-        self._sample()
-
-    def _watch(self) -> None:
-        while not self._over.wait(SAMPLE_S):
-            self._sample()
-
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """Compare the present memory with the largest so far."""
         self.largest_bytes = max(self.largest_bytes, resident_bytes())
 
 

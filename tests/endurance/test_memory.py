@@ -17,8 +17,8 @@ from harness.endurance.memory import (
 def test_every_process_of_a_run_is_looked_at() -> None:
     looks = iter([{os.getpid(): 5_000_000}, {os.getpid(): 6_000_000, 1 << 30: 7_000_000}])
     memory = Memory("run", processes=lambda run: next(looks))
-    memory.look()
-    memory.look()
+    memory.sample()
+    memory.sample()
     table = memory.table()
     assert list(table.columns) == list(COLUMNS)
     assert table["role"].tolist() == [HARNESS, HARNESS, "other"]

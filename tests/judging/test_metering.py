@@ -43,8 +43,8 @@ def test_the_busiest_node_has_used_most_since_the_first_sample() -> None:
             return {name: counted(values.pop(0)) for name, values in self.spent.items()}
 
     meter = Meter(cast(Cluster, Working()), dict)
-    meter._sample()
-    meter._sample()
+    meter.sample()
+    meter.sample()
     assert meter.busiest(["r1n1", "r1n2"]) == "r1n2"
     with pytest.raises(UsageError, match="which of r9n9 is the busiest"):
         meter.busiest(["r9n9"])
