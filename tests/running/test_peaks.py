@@ -24,7 +24,7 @@ def test_a_child_process_counts_and_the_peak_stays() -> None:
         )
         assert child.stdout is not None
         assert child.stdout.readline() == b"there\n"
-        memory._sample()
+        memory.sample()
         child.communicate()
     assert memory.largest_bytes >= before + BIG * 0.9
     assert memory.largest_bytes >= resident_bytes()
