@@ -122,6 +122,8 @@ def _times_ms(workload: Workload, count: int) -> list[int]:
     """Return event times at equal distances, but for two at each of `ends_s`.
 
     One lies right before the end, and one where the watermark passes it."""
+    if not count:  # a partition without a share of the load
+        return []
     span_ms = round(span_s(workload) * 1000)
     times_ms = [offset * span_ms // count for offset in range(count)]
     for end_s in ends_s(workload):
