@@ -63,7 +63,7 @@ def _whole(cluster: ReplicatedCluster) -> Iterator[None]:
     cluster.restore(silent)
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.deep]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 def leaders(cluster: ReplicatedCluster, topic: str) -> set[int]:
