@@ -81,8 +81,8 @@ def live(nodes: int) -> dict[str, float]:
             say(f"killing {KILLS} nodes and the coordinator")
             killed = _made(runner, nodes, _kills(nodes), SETTLE_S + KILLS * GAP_S + AFTER_S)
             found |= _decisions(engine, *killed, found["coordinator_cores"])
-            for name in ("lost", "duplicated", "contradictions"):
-                found[name] = float(quiet[0].wrong()[name] + killed[0].wrong()[name])
+            wrong = [made.wrong() for made, _ in (quiet, killed)]
+            found |= {name: float(sum(one[name] for one in wrong)) for name in wrong[0]}
     say(f"{nodes} nodes: {_shown(found)}")
     return found
 

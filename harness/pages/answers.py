@@ -75,17 +75,17 @@ class Outages:
         if self.labels:
             rows = [row for row in rows if row["scheme"] in self.labels]
         alike = len({row["scheme"] for row in rows}) == 1
-        return {
-            row["scheme"] if self.labels else f"{row['engine']}, {row['scheme']}": self._number(
-                row, row["engine"] if alike else f"{row['engine']}, {row['scheme']}"
-            )
-            for row in rows
-        }
+        numbers = {}
+        for row in rows:
+            both = f"{row['engine']}, {row['scheme']}"
+            label = self.labels.get(row["scheme"], row["engine"] if alike else both)
+            numbers[row["scheme"] if self.labels else both] = self._number(row, label)
+        return numbers
 
     def _number(self, row: Mapping[str, Any], label: str) -> Number:
         low, high = row["interval_s"] or (None, None)
         return Number(
-            label=self.labels.get(row["scheme"], label),
+            label=label,
             figure=self.figure,
             value=row["at_least_s"],
             low=low,
