@@ -96,8 +96,13 @@ class Context(Protocol):
     def measures(self, setting: Setting) -> None:
         """Record the setting of a pass: the engine, its scheme, its workload."""
 
-    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
-        """Record other load of the machine during the pass of that name."""
+    def surroundings(
+        self, name: str, conditions: Mapping[str, float | None], *, repeatable: bool
+    ) -> bool:
+        """Record other load of the machine during the pass of that name.
+
+        Return True instead if the pass shall be made again: it is ``repeatable``, other load
+        disturbed it, and a calmer minute has come since."""
 
     def progress(
         self,

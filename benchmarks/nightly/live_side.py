@@ -68,8 +68,9 @@ class Surroundings:
     def measures(self, setting: object) -> None:
         """Do nothing: no record is kept."""
 
-    def surroundings(self, name: str, conditions: object) -> None:
+    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
         """Keep no record."""
+        return False
 
     def progress(self, stage: str, *, fraction: float | None = None, **_: object) -> None:
         """Log a stage; the progress within it comes twice a second."""

@@ -26,6 +26,7 @@ from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.failures import regained
 from harness.judging.run import LiveRun, Variant, measure_each
+from harness.load.plan import GATHER_S
 from harness.measure.recovery import CALM_S
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
@@ -58,6 +59,9 @@ CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000
 """A tuple of the state is two numbers of 8 bytes."""
 COPIED_TUPLES_PER_S = 1_000_000 / MACHINE.store_us
 """State is copied in memory as fast as it is written into a checkpoint."""
+SHARE_OF_BATCH = 0.02
+"""Time for which the generator gathers records, as a share of a batch: each of 16 sources has a
+record every millisecond, and two cores have no room for sending them one by one."""
 SUSPECT_S = 3.0
 """Longest silence. A killed process is found by its closed connection: 15 that die at once are
 found at once, as we assume of the papers' master when it looks. By their heartbeats they are found
@@ -139,7 +143,8 @@ class Shape:
             load_s=load_s,
             first_warmup_s=first_warmup_s,
         )
-        return replace(wanted, calm_s=CALM_S / self.faster)
+        gather_s = max(GATHER_S, SHARE_OF_BATCH * self.batch_s)
+        return replace(wanted, calm_s=CALM_S / self.faster, gather_s=gather_s)
 
     def setup(self, contender: Contender) -> Setup:
         """Return the engine's setup for a contender."""

@@ -60,7 +60,7 @@ ALL = (
         name="without servers, in parallel",
         arguments=(
             *("-m", "not cluster and not long", "-n", "3", "--dist", "worksteal"),
-            *("-p", "no:benchmark"),
+            *("-p", "no:benchmark", "--durations=10"),
         ),
     ),
     Part(

@@ -86,8 +86,9 @@ class Alone:
     def measures(self, setting: object) -> None:
         """Keep no record."""
 
-    def surroundings(self, name: str, conditions: object) -> None:
+    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
         """Keep nothing: no time is compared."""
+        return False
 
     def progress(self, stage: str, **_: object) -> None:
         """Show nothing: a pass reports its end."""

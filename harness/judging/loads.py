@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan, Stream
+from harness.load.plan import BY_THE_CLOCK, GATHER_S, EventTime, LoadPlan, Stream
 from harness.load.profile import RateProfile
 from workloads.base import RecordedSource, Source, Workload
 
@@ -30,12 +30,14 @@ def load_plan(
     *,
     marker_s: float = 0.0,
     event: EventTime = BY_THE_CLOCK,
+    gather_s: float = GATHER_S,
 ) -> LoadPlan:
     """Return the sources' streams, which share the rate. ``marker_s``: see `Stream`.
 
     A recording is sent at its own pace (`_recorded`)."""
     return LoadPlan(
         event=event,
+        gather_s=gather_s,
         streams=[
             Stream(
                 topic=topic_of[source.name],

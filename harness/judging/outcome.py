@@ -97,7 +97,7 @@ def judge(
         **_first_failure(after),
         **resources.used(twin, failed),
         **_conditions(twin, failed),
-        **room_facts(twin, failed, settle_s=settle_s, timed=timed and stationary),
+        **room_facts(twin, failed, settle_s=settle_s, timed=timed),
         "paper_accuracy_first": accuracy.first,
         "paper_accuracy_last": accuracy.last,
         "paper_accuracy_reason": accuracy.reason,

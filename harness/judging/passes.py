@@ -32,7 +32,7 @@ from harness.judging.loads import align, load_plan
 from harness.judging.metering import Meter
 from harness.judging.table_sink import TableWriter
 from harness.load.generator import LoadGenerator, LoadResult, send_markers
-from harness.load.plan import BY_THE_CLOCK, EventTime, LoadPlan
+from harness.load.plan import BY_THE_CLOCK, GATHER_S, EventTime, LoadPlan
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
 from harness.measurement import Context
@@ -83,6 +83,8 @@ class PassPlan:
     """A database file that gets the results, too."""
     event: EventTime = BY_THE_CLOCK
     """The event time of its records."""
+    gather_s: float = GATHER_S
+    """See `LoadPlan.gather_s`."""
 
 
 def drain_limit_s(plan: PassPlan) -> float:
@@ -183,8 +185,9 @@ class Pass:
         topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
         marker_s = min(plan.interval_s, MARKER_S)
         self._load = load_plan(
-            plan.workload, plan.rate, topic_of, marker_s=marker_s, event=plan.event
-        )
+            plan.workload, plan.rate, topic_of,
+            marker_s=marker_s, event=plan.event, gather_s=plan.gather_s,
+        )  # fmt: skip
         self.work = Work(
             name=token,
             workload=plan.workload,
@@ -261,7 +264,6 @@ class Pass:
                 **clocks.conditions(),
                 "other_clusters": float(others),
             }
-            self._context.surroundings(self.plan.name, conditions)
             return replace(
                 record,
                 table=self._table(writer, start),

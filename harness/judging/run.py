@@ -26,7 +26,7 @@ from harness.judging import trust
 from harness.judging.outcome import in_one_form, judge
 from harness.judging.passes import WARM_UP, PassPlan, PassRecord
 from harness.judging.runner import Made, Runner, open_runner, steady_plan
-from harness.load.plan import BY_THE_CLOCK, EventTime
+from harness.load.plan import BY_THE_CLOCK, GATHER_S, EventTime
 from harness.measure.recovery import CALM_S
 from harness.measure.versions import revises, versions
 from harness.measurement import Context
@@ -67,6 +67,8 @@ class LiveRun:
     """Time on time that ends a recovery; shorter where all times of the run are."""
     event: EventTime = BY_THE_CLOCK
     """The event time of every pass."""
+    gather_s: float = GATHER_S
+    """See `LoadPlan.gather_s`."""
     one_truth: bool = False
     """True if the truth of the first pass with failures serves all: where a pass begins with a
     window (``interval_s`` is its slide), the same record falls into the same window of each."""
@@ -207,7 +209,7 @@ def plan_of(
     interval_s = min(run.interval_s, 1.0) if warms else run.interval_s
     return steady_plan(
         name, run.workload, run.rate_per_s, load_s, interval_s,
-        schedule=schedule, table=table, event=run.event,
+        schedule=schedule, table=table, event=run.event, gather_s=run.gather_s,
     )  # fmt: skip
 
 

@@ -90,8 +90,22 @@ class Runner:
         """Make one pass, under the runner's setup or another with the same key.
 
         ``truth``: compute the due results over its own topics. ``watch`` is open while it runs, and
-        ``then`` is called while its topics still exist."""
+        ``then`` is called while its topics still exist. Without a ``watch``, a pass that other load
+        disturbed is made again where a calmer minute comes (`Context.surroundings`)."""
         setup = replace(setup or self._setup, brief=self._setup.brief)
+        while (made := self._attempt(plan, setup, truth, watch, then)) is None:
+            self.context.progress(f"{plan.name} again: other processes disturbed it")
+        return made
+
+    def _attempt(
+        self,
+        plan: PassPlan,
+        setup: Setup,
+        truth: bool,
+        watch: AbstractContextManager[Any] | None,
+        then: Callable[[Work, PassRecord], None],
+    ) -> Made | None:
+        """Make one pass; return None if it shall be made again."""
         self.engine.configure(setup)
         setting = setting_of(self.engine.name, setup, plan, self._settings)
         if plan.name != WARM_UP:
@@ -100,12 +114,18 @@ class Runner:
         with Pass(plan, self.cluster, self.engine, self._directory, self.context) as one:
             with watch or nullcontext():
                 record = one.run()
-            then(one.work, record)
+            again = self.context.surroundings(
+                plan.name, record.conditions, repeatable=watch is None
+            )
+            if not again:
+                then(one.work, record)
             if truth or plan.schedule.events:
                 self.cluster.restore(self.context.progress)
             if self._kind and (record.died is not None or record.stalled):
                 # Another of its kind can still compute.
                 self.engine = warm_engine(self._kind, setup, self.cluster, self.context)
+            if again:
+                return None
             due = None
             if truth:
                 self.context.progress("computing the ground truth")

@@ -25,9 +25,6 @@ from harness.load.profile import Floats
 from workloads.base import HeadedSource, KeyedSource, RecordSource
 from workloads.sizes import MOST_RECORD_BYTES, fitting
 
-SLICE_S = 0.004
-"""Sleep between two looks at the schedule."""
-
 _MOST_AT_ONCE = 20_000
 _MOST_QUEUED = 400_000
 """Records handed to the client but not acknowledged; beyond it the generator waits and lags."""
@@ -225,7 +222,7 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     began_s = start["start_unix_s"]
     senders = [_Sender(stream, producer, began_s, plan.event) for stream in plan.streams]
     cpu_began_s = time.process_time()
-    _send_all(senders, producer, emit)
+    _send_all(senders, producer, emit, plan.gather_s)
     _drain(senders, producer, within_s=config["delivery_timeout_s"])
     emit(
         {
@@ -238,7 +235,7 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     )
 
 
-def _send_all(senders: list[_Sender], producer: Producer, emit: Emit) -> None:
+def _send_all(senders: list[_Sender], producer: Producer, emit: Emit, gather_s: float) -> None:
     """Send until the schedule ends, or until a record is lost: the run is spoilt then."""
     reported = 0.0
     while not all(sender.done for sender in senders) and not _spoilt(senders):
@@ -255,7 +252,7 @@ def _send_all(senders: list[_Sender], producer: Producer, emit: Emit) -> None:
                 }
             )
         if moved < _MOST_AT_ONCE:
-            time.sleep(SLICE_S)
+            time.sleep(gather_s)
 
 
 def _practise(producer: Producer, topic: str) -> None:

@@ -16,6 +16,8 @@ from harness.load.profile import Floats, RateProfile
 from workloads.base import Reference
 
 Time = TypeVar("Time", float, Floats)
+GATHER_S = 0.004
+"""Usual time for which due records wait for others (`LoadPlan.gather_s`)."""
 
 
 def whole_ms(unix_s: Floats) -> NDArray[np.int64]:
@@ -157,6 +159,9 @@ class LoadPlan:
 
     streams: Sequence[Stream]
     event: EventTime = BY_THE_CLOCK
+    gather_s: float = GATHER_S
+    """Longest time for which due records wait for others. What is sent together costs the generator
+    and the broker a fraction, and comes so much later."""
 
     def __post_init__(self) -> None:
         if not self.streams:

@@ -14,7 +14,7 @@ from harness.running.discovery import all_experiments
 
 RUN_BY: Mapping[bool, Sequence[str]] = {
     False: ["harness.running.computed:RunContext"],
-    True: ["harness.running.execution:_MeasuredContext", "harness.judging.foreign"],
+    True: ["harness.running.measured:MeasuredContext", "harness.judging.foreign"],
 }
 """What surrounds a run, computed or measured: its seeds, its cluster, the load beside it."""
 

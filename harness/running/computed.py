@@ -185,8 +185,10 @@ class RunContext:
     def measures(self, setting: Setting) -> None:
         self._refuse()
 
-    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
-        self._refuse()
+    def surroundings(
+        self, name: str, conditions: Mapping[str, float | None], *, repeatable: bool
+    ) -> bool:
+        return self._refuse()
 
     def progress(
         self,

@@ -10,8 +10,7 @@ import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,7 @@ from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
 from harness.judging.headroom import CALMER_S, WAIT_S, wait_for_calm
-from harness.judging.passes import WARM_UP
-from harness.measurement import Kept, Origin
+from harness.measurement import Origin
 from harness.results.library import SHIPPED
 from harness.results.provenance import (
     describe_commit,
@@ -45,9 +43,10 @@ from harness.results.record import (
 from harness.results.setting import NOT_SET, Setting
 from harness.results.store import Campaign, RecordStore
 from harness.running.code import code_of
-from harness.running.computed import ProcessPool, RunContext, RunResult, takes
+from harness.running.computed import ProcessPool, RunResult, takes
 from harness.running.discovery import estimate_s
 from harness.running.durations import Durations, Seconds
+from harness.running.measured import MeasuredContext
 from harness.running.peaks import PeakMemory, size_of
 from harness.running.plan import (
     Execution,
@@ -77,53 +76,6 @@ ATTEMPTS = 3
 """Largest number of attempts at a run that stays invalid or in doubt."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _MeasuredContext(RunContext):
-    """The `harness.measurement.Context` of one run on servers."""
-
-    pool: ClusterPool
-    observer: RunObserver
-    setting: Setting = NOT_SET
-    """What all passes so far have alike; empty before and without one."""
-    meanwhile: Callable[[], None] | None = None
-    """Callback for each progress report of the run."""
-    passes: list[Mapping[str, float | None]] = field(default_factory=list)
-    """Other load of the machine, of each pass that counts."""
-
-    def cluster(self, spec: ClusterSpec) -> Cluster:
-        return self.pool.get(spec, self.progress)
-
-    def keep(
-        self,
-        key: str,
-        start: Callable[[], AbstractContextManager[Kept]],
-        *,
-        check: Callable[[Kept], None],
-    ) -> Kept:
-        return self.pool.keep(key, start, check, self.progress)
-
-    def measures(self, setting: Setting) -> None:
-        first = self.setting == NOT_SET
-        self.setting = setting if first else self.setting.common(setting)
-        assert self.setting.engine, f"{setting.engine} is not the only engine of this run"
-
-    def surroundings(self, name: str, conditions: Mapping[str, float | None]) -> None:
-        if name != WARM_UP:
-            self.passes.append(conditions)
-
-    def progress(
-        self,
-        stage: str,
-        *,
-        fraction: float | None = None,
-        throughput_per_s: float | None = None,
-        latency_s: float | None = None,
-    ) -> None:
-        self.observer.stage(stage, fraction, throughput_per_s, latency_s)
-        if self.meanwhile is not None:
-            self.meanwhile()
-
-
 class Runner:
     """Plans and makes runs, and keeps their records."""
 
@@ -136,7 +88,7 @@ class Runner:
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
         others: Callable[[], ProcessPool] = ProcessPool,
-        calm: Callable[..., object] = wait_for_calm,
+        calm: Callable[..., bool] = wait_for_calm,
     ) -> None:
         """Create a runner for one store.
 
@@ -310,13 +262,13 @@ class Runner:
         An invalid run is made again, as is one in doubt. A run that its servers failed is made once
         more, on new ones. Where other load disturbed every attempt at an earlier run of the command
         already, the machine is busy for good, and disturbed runs are not made again. A disturbed
-        run waits for a calmer minute before it is made again. Nothing is made again in the time
-        that the other missing runs need, which are planned to take ``rest_s``."""
+        pass or run waits for a calmer minute before it is made again. Nothing is made again in the
+        time that the other missing runs need, which are planned to take ``rest_s``."""
         for number in range(1, ATTEMPTS + 1):
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
             else:
-                record = self._make(run, settings, number, meanwhile)
+                record = self._make(run, settings, number, meanwhile, rest_s)
             yield record
             if record.status == FAILED:
                 if not self._environment_failed or number > 1:
@@ -328,12 +280,18 @@ class Runner:
             if spare_s < 0:
                 return
             waits = record.again is not None and record.values.get("disturbed")
-            at_most_s = min(WAIT_S, spare_s) // CALMER_S * CALMER_S
-            if waits and number < ATTEMPTS and at_most_s:
-                self._calm(
-                    lambda text: self.observer.stage(text, None, None, None), at_most_s=at_most_s
-                )
+            if waits and number < ATTEMPTS:
+                self._calmer(spare_s)
         self._busy = self._busy or record.values.get("disturbed") is not None
+
+    def _calmer(self, spare_s: float) -> bool:
+        """Wait for a calmer minute, not longer than the time to spare; False if none came."""
+        at_most_s = min(WAIT_S, spare_s) // CALMER_S * CALMER_S
+        if at_most_s <= 0:
+            return False
+        return self._calm(
+            lambda text: self.observer.stage(text, None, None, None), at_most_s=at_most_s
+        )
 
     def _only_busy(self, record: Record) -> bool:
         """Return True if other load alone is in doubt, on a machine that is busy for good."""
@@ -362,10 +320,11 @@ class Runner:
         settings: RunSettings,
         number: int,
         meanwhile: Callable[[], None] | None,
+        rest_s: float,
     ) -> Record:
         self.observer.run_started(run)
         scratch = self.store.scratch()
-        context = _MeasuredContext(
+        context = MeasuredContext(
             measurement=run.experiment.measurement.id,
             profile=settings.profile,
             root_seed=settings.root_seed,
@@ -376,6 +335,7 @@ class Runner:
             observer=self.observer,
             calibration=self._calibration(run.experiment, settings),
             meanwhile=meanwhile,
+            calm=lambda: not self._busy and self._calmer(settings.left_s - run.seconds - rest_s),
         )
         started_unix_s, started = time.time(), time.monotonic()
         with PeakMemory() as memory:
@@ -410,7 +370,7 @@ class Runner:
         self.observer.run_finished(run, record)
         return record
 
-    def _measure(self, run: PlannedRun, context: _MeasuredContext) -> tuple[Outcome | None, str]:
+    def _measure(self, run: PlannedRun, context: MeasuredContext) -> tuple[Outcome | None, str]:
         """Return the outcome, or the error; after an error the next run gets a new cluster."""
         self._environment_failed = False
         if run.skipped:

@@ -122,8 +122,9 @@ class Sharing:
     def measures(self, setting: Setting) -> None:
         assert setting.engine == self._engine.name
 
-    def surroundings(self, name: str, conditions: object) -> None:
+    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
         """Keep no record."""
+        return False
 
     def progress(self, stage: str, **_: object) -> None:
         """Do nothing: there is no observer."""

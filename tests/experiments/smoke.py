@@ -34,8 +34,9 @@ class SmokeContext:
     def measures(self, setting: object) -> None:
         """Keep no record."""
 
-    def surroundings(self, name: str, conditions: object) -> None:
+    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
         """Keep no record."""
+        return False
 
     def progress(self, stage: str, **_: object) -> None:
         assert stage

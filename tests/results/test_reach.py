@@ -99,7 +99,7 @@ _EDITS = itertools.count()
     [
         ("harness/stock_kills/own.py", "RATE_PER_S = 500.0", "RATE_PER_S = 501.0"),
         ("harness/judging/passes.py", "DRAIN_S = 90.0", "DRAIN_S = 91.0"),
-        ("harness/load/child.py", "SLICE_S = 0.004", "SLICE_S = 0.005"),
+        ("harness/load/child.py", "_REPORT_S = 0.5", "_REPORT_S = 0.6"),
         ("harness/engines/structured/driver.py", "POLL_S = 0.1", "POLL_S = 0.2"),
         ("harness/cluster/processes.py", "", "SOMETHING = 1\n"),
         ("requirements.lock", "pyspark==4", "pyspark==5"),
@@ -166,7 +166,7 @@ def test_a_data_file_counts_for_those_who_read_it(
     [
         ("harness/seeds.py", 'join([str(root), *', 'join(["x", str(root), *', set(SOME)),
         ("harness/seeds.py", "repeat, *names)", "repeat + 1, *names)", set(SOME)),
-        ("harness/running/execution.py", "if name != WARM_UP:", "if True:", LIVE),
+        ("harness/running/measured.py", "if name == WARM_UP:", "if True:", LIVE),
         ("harness/running/warm_cluster.py", "if warm.spec != spec:", "if True:", LIVE),
         ("harness/running/computed.py", "self.measurement, self.repeat", "self.measurement, 0",
          set(SOME)),

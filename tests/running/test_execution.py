@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +50,12 @@ def make(
     watcher: Watcher | None = None,
 ) -> Watcher:
     watcher = watcher or Watcher()
-    runner = Runner(store, no_cluster, watcher, calm=lambda say, at_most_s: say(CALM))
+
+    def calm(say: Callable[[str], None], at_most_s: float) -> bool:
+        say(CALM)
+        return True
+
+    runner = Runner(store, no_cluster, watcher, calm=calm)
     runner.execute(runner.plan(experiments, settings), settings)
     return watcher
 
@@ -208,15 +213,16 @@ def test_all_runs_end_within_twice_the_announced_time(
         machine.spend(60 * slower)
         return replace(square(point, context), values={"y": 1, "disturbed": "busy"}, again="busy")
 
+    def calm(say: Callable[[str], None], at_most_s: float) -> bool:
+        machine.spend(max(0.0, at_most_s))
+        return False
+
     deadline = Deadline(2.0, clock=machine.monotonic, alarm=machine.alarm)
     settings = replace(SMOKE, deadline=deadline)
     experiment = measured("stock/toy", run=run, seconds_per_run=dict.fromkeys(Profile, 60.0))
     for rate in (2, 1):  # as after a rate at which nothing kept up
         watcher = Watcher()
-        runner = Runner(
-            RecordStore(tmp_path / str(rate)), no_cluster, watcher,
-            calm=lambda say, at_most_s: machine.spend(max(0.0, at_most_s)),
-        )  # fmt: skip
+        runner = Runner(RecordStore(tmp_path / str(rate)), no_cluster, watcher, calm=calm)
         with suppress(KeyboardInterrupt):
             runner.execute(runner.plan([experiment], settings), settings)
         if rate == 2:
@@ -430,10 +436,10 @@ def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path
     """Every measured run has the state of the machine, and one rule decides about it."""
 
     def run(point: Point, context: Context) -> Outcome:
-        context.surroundings("warm-up", {"foreign_share": 0.9, "steal_share": 0.9})
         share = 0.4 if point["x"] != 1 else 0.01
-        context.surroundings("twin", {"foreign_share": 0.0, "steal_share": 0.0})
-        context.surroundings("failures", {"foreign_share": share, "steal_share": 0.0})
+        for name, foreign in (("warm-up", 0.9), ("twin", 0.0), ("failures", share)):
+            conditions = {"foreign_share": foreign, "steal_share": foreign}
+            assert not context.surroundings(name, conditions, repeatable=False)
         return Outcome(values={"y": 1})
 
     settings = RunSettings(profile=Profile.QUICK, repeats=1)
@@ -448,6 +454,21 @@ def test_a_disturbed_run_is_made_again_until_the_machine_counts_as_busy(tmp_path
     assert [record.values["foreign_share"] for record in found] == [0.01, 0.4, 0.4, 0.4, 0.4]
     assert [record.again is not None for record in found] == [False, True, True, True, True]
     assert all(record.status == OK for record in found)
+
+
+def test_a_disturbed_pass_is_made_again_and_not_its_whole_run(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        shares, made = [0.4, 0.0, 0.4, 0.4, 0.4, 0.0][: 4 + 2 * (point["x"] == 3)], 0
+        for share in shares:
+            made += not context.surroundings("pass", {"foreign_share": share}, repeatable=True)
+        return Outcome(values={"y": made})
+
+    settings = RunSettings(profile=Profile.QUICK, repeats=1)
+    found = make(RecordStore(tmp_path), measured("stock/toy", run=run), settings=settings).finished
+    calm = [record.values["y"] for record in found if record.again is None]
+    assert calm == [1, 1], "three of four passes were disturbed, and so made again"
+    disturbed = [record for record in found if record.again is not None]
+    assert {record.point["x"] for record in disturbed} == {3}, "a fourth one counts as it is"
 
 
 def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:

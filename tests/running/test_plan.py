@@ -55,7 +55,9 @@ def test_systems_take_turns_in_an_order_that_the_seed_draws(tmp_path: Path) -> N
 
 def test_rows_of_a_comparison_at_unlike_speeds_are_made_again_once(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
-        context.surroundings("twin", {"loop_cpu_ms": 0.6 if point["x"] == 2 else 0.4})
+        context.surroundings(
+            "twin", {"loop_cpu_ms": 0.6 if point["x"] == 2 else 0.4}, repeatable=False
+        )
         return Outcome(values={"y": 1})
 
     settings = RunSettings(profile=Profile.QUICK, repeats=1)

@@ -80,10 +80,6 @@ class Timeline:
         """Slides in a window."""
         return self.window_us // self.slide_us
 
-    def batch_of(self, time_us: int) -> int:
-        """Return the batch of a record with that intended time."""
-        return (time_us - self.start_us) // self.batch_us
-
     def end_us(self, batch: int) -> int:
         """Return the first instant after ``batch``."""
         return self.start_us + (batch + 1) * self.batch_us

@@ -168,7 +168,9 @@ def said(text: str) -> str:
 
 
 def explained(workload: Workload, run: Callable[[], Answer]) -> Answer:
-    """Return the answer; turn what the user's code or Spark raises into one message."""
+    """Return the answer; turn what the user's code or Spark raises into one message.
+
+    An error that never passed through the user's file is a fault of this program, and stays."""
     from pyspark.errors import AnalysisException, PySparkException
 
     try:
@@ -184,6 +186,9 @@ def explained(workload: Workload, run: Callable[[], Answer]) -> Answer:
             ) from error
         if isinstance(error, PySparkException):
             raise _failed(workload, error, text) from error
+        path = _file_of(workload)
+        if path is not None and not line_in(path, error):
+            raise
         raise UsageError(
             f"{_where(workload, error, named=False)}: {type(error).__name__}: {error}",
             remedy=f"it was raised by {QUERY}(spark, sources), which gets a DataFrame for each of "

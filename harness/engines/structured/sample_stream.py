@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 LATER_MS = 1000
 """Time between the two markers of a stream."""
 PARTS = 4
-"""Batches of records, beside those where the watermark passes the end of a window; each takes some
-tenths of a second."""
+"""Batches of records, where none ends nearby because the watermark passes the end of a window; each
+takes some tenths of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,8 @@ def cuts_s(workload: Workload) -> list[float]:
     whole_s = span_s(workload) + max(source.lag_s for source in workload.sources)
     passes_s = {end_s + workload.watermark_delay_s for end_s in ends_s(workload)}
     passes_s |= {end_s for _, _, _, end_s in silences(workload)}
-    cuts = {whole_s * number / PARTS for number in range(1, PARTS)}
+    even_s, apart_s = [whole_s * number / PARTS for number in range(1, PARTS)], whole_s / PARTS / 2
+    cuts = {at_s for at_s in even_s if all(abs(at_s - one) > apart_s for one in passes_s)}
     cuts |= {at_s + more_s for at_s in passes_s for more_s in (0.001, 0.002)}
     return sorted(at_s for at_s in cuts if at_s < whole_s)
 

@@ -230,7 +230,7 @@ def test_a_changed_program_is_another_engine(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.deep
+@pytest.mark.long
 def test_an_engine_of_ones_own_from_its_file_to_the_page(tmp_path: Path) -> None:
     """It loses its state; the first kill of this seed hits a node that does nothing."""
     out, path = tmp_path / "results", tmp_path / "mine.yaml"

@@ -66,8 +66,9 @@ class OneRun:
     def measures(self, setting: object) -> None:
         """Nobody keeps a record."""
 
-    def surroundings(self, name: str, conditions: object) -> None:
+    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
         """Keep no record."""
+        return False
 
     def progress(self, stage: str, **_: object) -> None:
         self.stages.append(stage)

@@ -35,6 +35,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_worker_ends_the_query_and_its_last_values_are_right(
     measured: Outcome, tmp_path: Path
 ) -> None:
