@@ -59,7 +59,7 @@ CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000
 """A tuple of the state is two numbers of 8 bytes."""
 COPIED_TUPLES_PER_S = 1_000_000 / MACHINE.store_us
 """State is copied in memory as fast as it is written into a checkpoint."""
-SHARE_OF_BATCH = 0.02
+SHARE_OF_BATCH = 0.05
 """Time for which the generator gathers records, as a share of a batch: each of 16 sources has a
 record every millisecond, and two cores have no room for sending them one by one."""
 SUSPECT_S = 3.0
