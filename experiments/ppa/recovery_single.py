@@ -90,8 +90,8 @@ class Scale:
 
 
 WARM_S = 80
-"""Load before the twin. Until the broker has compiled its code, some 70 s, it takes half a core more,
-and two cores have no room for times then."""
+"""Load before the twin. Until the broker has compiled its code, some 70 s, it takes half a core
+more, and two cores have no room for times then."""
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(
         faster=10, first_warmup_s=2, contenders=("Active-5s", "CKP-30s"), levels=(1,)
