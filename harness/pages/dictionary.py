@@ -19,17 +19,18 @@ from harness.results.library import (
     Library,
 )
 
+PASS = "`failed` for the pass with failures, `twin` for the no-failure twin."
 _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "timelines": {
-        "pass": "`failed` for the pass with failures, `twin` for the no-failure twin.",
+        "pass": PASS,
         "at_s": "Begin of the bin, in seconds from the start of the load.",
         "throughput_per_s": "Results (first versions) that arrived per second.",
         "latency_p50_s": "Median latency of the results of the bin, in seconds.",
-        "latency_p99_s": "99th percentile.",
-        "latency_max_s": "The slowest.",
+        "latency_p99_s": "Their 99th percentile.",
+        "latency_max_s": "That of the slowest.",
     },
     "latencies": {
-        "pass": "`failed` or `twin`.",
+        "pass": PASS,
         "window_start_s": "Begin of the window, in seconds from the start of the load.",
         "expected": "How many results the ground truth has for it.",
         "delivered": "How many of them were delivered.",
@@ -51,7 +52,7 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "recoveries": MEANINGS,
     "usage": {
-        "pass": "`failed` or `twin`.",
+        "pass": PASS,
         "at_s": "Time of the sample, in seconds from the start of the load.",
         "who": "The node or driver.",
         "cpu_s": "CPU seconds of its processes so far, user and system.",
@@ -80,7 +81,7 @@ def columns(table: str) -> Mapping[str, str]:
     if table in own:
         return own[table]
     return {
-        **dict.fromkeys(SERIES_KEYS, "As in `runs`."),
+        **{name: RUN_COLUMNS[name] for name in SERIES_KEYS},
         **_SERIES_COLUMNS[table],
         "variant": "Name of the pass with failures if a run has several and one twin (the live "
         "figures); empty if it has one.",
@@ -91,15 +92,15 @@ def dictionary() -> str:
     """Return the page."""
     environment = templates()
     environment.autoescape = False  # Markdown
-    tables = [
-        {
-            "name": name,
-            "about": " ".join(str(getattr(Library, name).__doc__).split()),
-            "example": example,
-            "columns": columns(name),
-        }
-        for name, example in EXAMPLES.items()
-    ]
+    tables, known = [], set[tuple[str, str]]()
+    for name, example in EXAMPLES.items():
+        about = " ".join(str(getattr(Library, name).__doc__).split())
+        rows: dict[str, list[str]] = {}
+        for column, meaning in columns(name).items():
+            said = "As above." if (column, meaning) in known else meaning
+            rows.setdefault(said, []).append(f"`{column}`")
+        known |= {*columns(name).items()}
+        tables.append({"name": name, "about": about, "example": example, "rows": rows})
     text: str = environment.get_template("results.md.j2").render(
         tables=tables, metrics=METRICS, facts=FACTS
     )

@@ -136,7 +136,7 @@ class Library:
     def recoveries(self) -> pd.DataFrame:
         """A row per failure with a victim.
 
-        It has the detection, and recovery both as a user sees it and as the papers define it."""
+        The outage is as a user sees it, the recovery as the papers define it."""
 
         def read(run: StoredRecord) -> pd.DataFrame | None:
             rows = kill_rows(run.directory)
@@ -237,11 +237,7 @@ RUN_COLUMNS: Mapping[str, str] = {
 }
 
 POINT_COLUMNS: Mapping[str, str] = {
-    "run": "As in `runs`.",
-    "experiment": "As in `runs`.",
-    "profile": "As in `runs`.",
-    "machine_name": "As in `runs`.",
-    "status": "As in `runs`.",
+    **{name: RUN_COLUMNS[name] for name in SERIES_KEYS},
     "kind": "parameter (part of the question) or value (part of the outcome).",
     "quantity": "Its name, with the unit at the end; see the metrics below.",
     "value": "The number, if it is one; true is 1, false is 0.",
@@ -249,8 +245,8 @@ POINT_COLUMNS: Mapping[str, str] = {
 }
 
 CLAIM_COLUMNS: Mapping[str, str] = {
-    "experiment": "As in `runs`.",
-    "profile": "As in `runs`.",
+    "experiment": RUN_COLUMNS["experiment"],
+    "profile": RUN_COLUMNS["profile"],
     "machine_name": "As in `runs`; empty in results of versions that did not write it.",
     "paper": "The paper of the figure.",
     "figure": "The figure or table.",
