@@ -42,7 +42,7 @@ def document(results: Library) -> dict[str, Any]:
 
 
 def markdown(results: Library) -> str:
-    """Return the page: its text, published recoveries, live kills, simulated runs, settings."""
+    """Return the page: its text, published outages, live kills, simulated runs, settings."""
     return "\n".join([
         TEXT.read_text(encoding="utf-8"),
         *_published(),
@@ -62,7 +62,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _published() -> Iterator[str]:
     table = published()
-    yield "## Recoveries that others published"
+    yield "## Outages that others published"
     yield ""
     yield from _table(
         ["system", "guarantee", "predicted", "best to worst", "published", "ratio"],
@@ -112,7 +112,7 @@ def _live(kills: Kills) -> Iterator[str]:
         yield ""
     for system, one in judged.items():
         if one.error is None:
-            felt = int((one.kills["recovery_s"] > 0).sum())
+            felt = int((one.kills["outage_s"] > 0).sum())
             yield (
                 f"* {system}: {felt} kills with late results in {one.kills['run'].nunique()} runs, "
                 f"too few to judge: a prediction needs {FEWEST_KILLS} of other runs."
@@ -127,13 +127,13 @@ def _live(kills: Kills) -> Iterator[str]:
 def _rows(judged: Judged) -> Iterator[list[str]]:
     """Return a row per experiment and interval, with medians."""
     for (experiment, interval_s), mine in judged.kills.groupby(["experiment", "interval_s"]):
-        felt = mine[mine["recovery_s"] > 0]
+        felt = mine[mine["outage_s"] > 0]
         start = [judged.system, str(experiment), f"{float(str(interval_s)):g} s"]
         if not len(felt):
             yield [*start, str(len(mine)), "", "", "no late result", ""]
             continue
         predicted = ratio = ""
-        measured = lasting(felt["recovery_s"], felt["over"], passes=felt["run"])
+        measured = lasting(felt["outage_s"], felt["over"], passes=felt["run"])
         assert measured is not None
         known = felt.dropna(subset=["predicted_s"])
         if len(known):

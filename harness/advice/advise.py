@@ -1,7 +1,7 @@
-"""Advice for a job: every scheme with its interval, cost and recovery, and their sources.
+"""Advice for a job: every scheme with its interval, cost and outage, and their sources.
 
 The interval is T* of the utilization model (intervals), or a shorter one where results wait for it
-and have to come in time, or where recovery has to end in time. The recovery from checkpoints is a
+and have to come in time, or where an outage has to end in time. The outage under checkpoints is a
 sum of parts (`harness.advice.sums`), judged on kills that it was not fitted to
 (`harness.advice.judged`). Source replay, and the takeover of a replica, are formulas fitted to
 simulated runs of the papers' recovery topology (`harness.advice.evidence`): the sum has nothing to
@@ -57,7 +57,7 @@ class Advice:
     or if none does."""
     target_s: float | None
     needed: Needed | None
-    """The capacity for a recovery within the target; None without one, and where the capacity is
+    """The capacity for an outage within the target; None without one, and where the capacity is
     known."""
     placement: Sequence[str]
     plan: Sequence[str]
@@ -91,7 +91,7 @@ class Advice:
 
     @property
     def live(self) -> pd.DataFrame:
-        """Every recovery of the system that was measured on real servers, with its prediction."""
+        """Every outage of the system that was measured on real servers, with its prediction."""
         return self.judged.kills if self.judged else pd.DataFrame()
 
     @property
@@ -99,12 +99,12 @@ class Advice:
         """The largest error, as a factor, on an unseen kill on real servers; None without any."""
         if self.judged is None or not len(found := self.judged.predicted):
             return None
-        off = (found["predicted_s"] / found["recovery_s"]).to_numpy(dtype=float)
+        off = (found["predicted_s"] / found["outage_s"]).to_numpy(dtype=float)
         return float(np.exp(np.abs(np.log(off[found["over"] | (off < 1.0)])).max(initial=0.0)))
 
     @property
     def accuracy(self) -> Sequence[str]:
-        """How far its recoveries were off where they could be checked, in sentences."""
+        """How far its outages were off where they could be checked, in sentences."""
         lines = []
         if self.judged is not None and (error := self.judged.error) is not None:
             least = "" if error.known else "at least "
@@ -136,8 +136,8 @@ class Advice:
                     "interval_s": option.interval_s,
                     "utilization": option.utilization,
                     "replicas": option.extra_tasks,
-                    **_columns("recovery", option.recovery),
-                    **_columns("recovery_all", option.recovery_all),
+                    **_columns("outage", option.outage),
+                    **_columns("outage_all", option.outage_all),
                     "first_output_s": option.first_output_s,
                     "output_fidelity": option.output_fidelity,
                 }
@@ -186,7 +186,7 @@ def advise(
 
     ``topology`` is the job's own; without it, ``depth`` operators in a row, fully connected, with
     a task per node. ``assumed`` names the job's values that the user did not give; ``observed``
-    are the user's own recoveries."""
+    are the user's own outages."""
     kills = kills_of(results, job.system).frame
     facts = known(job, kills, observed)
     rows = evidence(results)
@@ -243,8 +243,8 @@ def advise(
 
 
 def _checkpointed(job: Job, facts: Known) -> CheckpointedSystem:
-    """Return the utilization model of the job; its restart is the outage without the replay."""
-    outage = facts.recovery(job, 0.0)
+    """Return the utilization model of the job; its restart is the downtime."""
+    outage = facts.outage(job, 0.0)
     return CheckpointedSystem(
         cost_s=job.checkpoint_s,
         failure_rate_per_s=job.failure_rate_per_s,

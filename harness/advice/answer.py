@@ -86,7 +86,7 @@ def _known(kills: pd.DataFrame) -> pd.DataFrame:
     """Return the kills with an outage, or a lower bound of one."""
     if not len(kills):
         return kills
-    return kills[kills["recovery_s"].notna() | kills["at_least_s"].notna()]
+    return kills[kills["outage_s"].notna() | kills["at_least_s"].notna()]
 
 
 def _lost(kills: pd.DataFrame) -> str:

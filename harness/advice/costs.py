@@ -33,7 +33,6 @@ _BEHIND = (
     "the same input without a kill came late already, so there is no time to compare with; give a "
     "lower --rate, or the machine to this alone"
 )
-NAMES = ("recovery_s", "output_gap_s", "late", "repeated", "wrong")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ def kills_of(results: Results) -> pd.DataFrame:
     """Return a row per kill of valid runs, with its costs.
 
     Columns: ``scheme``, ``mode``, ``trigger_s`` (in real-time mode the time between checkpoints),
-    ``repeat``, ``kill`` (`KILLS`), ``recovery_s``,
+    ``repeat``, ``kill`` (`KILLS`), ``outage_s``,
     ``at_least_s``, ``why_not``, ``output_gap_s``, and of the time until the next kill ``late``:
     results that came later than the twin's usual ones. Of the whole pass, so the same for each
     kill of it: ``repeated``, ``wrong`` (None where it is unknown)."""
@@ -107,7 +106,7 @@ def kills_of(results: Results) -> pd.DataFrame:
                     "trigger_s": run.get("trigger_s", run["interval_s"]),
                     "repeat": run["repeat"],
                     "kill": KILLS.get(kill.scope, kill.target),
-                    "recovery_s": lasted.seconds if lasted and lasted.over else None,
+                    "outage_s": lasted.seconds if lasted and lasted.over else None,
                     "at_least_s": lasted.seconds if lasted and not lasted.over else None,
                     "why_not": seen if seen == OVERLAPPED else kill.recovery_why_not,
                     "output_gap_s": kill.output_gap_s,
@@ -195,11 +194,11 @@ def costs_of(kills: pd.DataFrame) -> pd.DataFrame:
 
 def outage_of(kills: pd.DataFrame) -> str:
     """Return the median outage; one that was not over is longer than it was watched."""
-    seconds = kills["recovery_s"].astype(float).fillna(kills["at_least_s"].astype(float))
+    seconds = kills["outage_s"].astype(float).fillna(kills["at_least_s"].astype(float))
     known = seconds.notna()
     found = lasting(seconds[known], kills.loc[known, "at_least_s"].isna())
     if found is None or not found.not_over:
-        return span_of(kills["recovery_s"], " s")
+        return span_of(kills["outage_s"], " s")
     return f"{found.describe()}, {found.not_over} not over"
 
 
@@ -223,14 +222,14 @@ def notes_of(kills: pd.DataFrame) -> list[str]:
     if not len(kills):
         return []
     notes = [
-        "outage: from the kill until results come on time again; silence: how much longer than "
+        "outage: for how long results came late after the kill; silence: how much longer than "
         "without a kill nothing came; late: results later than without a kill; repeated, wrong: "
         "results of the whole pass, with both kills; under active replication both copies send "
         "every result, so each is repeated without a kill, too",
         f"medians; in brackets the 95 % interval from {FEWEST} kills on, below it the least and "
         "the most",
     ]
-    missing = kills[kills["recovery_s"].isna() & kills["why_not"].notna()]
+    missing = kills[kills["outage_s"].isna() & kills["why_not"].notna()]
     for why, mine in missing.groupby("why_not"):
         more = f": {_BEHIND}" if why == Unrecovered.TWIN_BEHIND else ""
         notes.append(f"– because {why} ({len(mine)}){more}")
@@ -262,7 +261,7 @@ def keeps_up(ramp: pd.DataFrame | None) -> list[str]:
 
 def draw(kills: pd.DataFrame, figure: Figure) -> None:
     """Draw the outage and the late results of every kill, with their medians."""
-    titles = {"recovery_s": "outage (s)", "late": "late results"}
+    titles = {"outage_s": "outage (s)", "late": "late results"}
     ways = kills["scheme"], kills["mode"], kills["kill"]
     places = list(dict.fromkeys(zip(*ways, strict=True)))
     for axes, (column, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
@@ -277,7 +276,7 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
                     linestyle="none", alpha=0.6, clip_on=False,
                 )  # fmt: skip
             beyond = mine.loc[mine[column].isna(), "at_least_s"].astype(float).dropna()
-            if column == "recovery_s" and len(beyond):
+            if column == "outage_s" and len(beyond):
                 axes.plot(
                     [place] * len(beyond), beyond, color=look.color, marker="^",
                     markerfacecolor="none", linestyle="none", clip_on=False,
@@ -296,7 +295,7 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
         axes.set_title(title)
         if not kills[column].notna().any() and not kills["at_least_s"].notna().any():
             axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
-        if column == "recovery_s" and kills["at_least_s"].notna().any():
+        if column == "outage_s" and kills["at_least_s"].notna().any():
             axes.set_xlabel("hollow: at least that, not over by the end of the load", fontsize=7)
 
 

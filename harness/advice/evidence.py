@@ -60,9 +60,8 @@ _TASK_INPUT_PER_SOURCE = 2.0
 def evidence(results: Library) -> pd.DataFrame:
     """Return a row per measured point: the mean over its repetitions.
 
-    Its columns: ``experiment``, ``point``, ``origin``, ``scheme``, ``failure``, ``process_s``,
-    ``load_s``, ``recovery_s``, ``rate``, ``interval_s``, ``runs``. Empty where the results hold
-    none of the experiments."""
+    Its columns: ``experiment``, ``scheme``, ``failure``, ``process_s``, ``load_s``, ``recovery_s``,
+    ``rate``, ``runs``. Empty where the results hold none of the experiments."""
     frames = [
         _of_experiment(results, experiment, failure)
         for experiment, failure in _EXPERIMENTS.items()
@@ -81,43 +80,32 @@ def _of_experiment(results: Library, experiment: str, failure: FailureKind) -> p
     grouped = runs.groupby(["contender", "window_s", "rate"]) if len(runs) else ()
     for place, group in grouped:
         contender, window_s, rate = str(place[0]), float(str(place[1])), float(str(place[2]))
-        scheme, process_s, load_s, interval_s = _ideal(contender, window_s, rate)
+        scheme, process_s, load_s = _ideal(contender, window_s, rate)
         rows.append(
             {
                 "experiment": experiment,
-                "point": f"{contender}, window {window_s:g} s, {rate:g} tuples/s per source",
-                "origin": "simulated",
                 "scheme": scheme,
                 "failure": failure,
                 "process_s": process_s,
                 "load_s": load_s,
                 "recovery_s": float(group["latency_s"].mean()),
                 "rate": _TASK_INPUT_PER_SOURCE * rate,
-                "interval_s": interval_s,
                 "runs": len(group),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _ideal(
-    contender: str, window_s: float, rate: float
-) -> tuple[SchemeName, float, float, float | None]:
+def _ideal(contender: str, window_s: float, rate: float) -> tuple[SchemeName, float, float]:
     machine, into_task = _recovery.MACHINE, _TASK_INPUT_PER_SOURCE * rate
     if contender in _latency.ACTIVE:
-        return SchemeName.ACTIVE, 0.0, 0.0, None
+        return SchemeName.ACTIVE, 0.0, 0.0
     if contender == _latency.REPLAY:
         again = into_task * window_s  # of one window, whatever the number of operators
-        return SchemeName.REPLAY, again * machine.tuple_us / 1e6, 0.0, None
-    interval_s = float(_latency.CONTENDERS[contender].checkpoint_s)
-    again = into_task * interval_s / 2.0
-    state = into_task * window_s
-    return (
-        SchemeName.CHECKPOINT,
-        again * machine.tuple_us / 1e6,
-        state * machine.load_us / 1e6,
-        interval_s,
-    )
+        return SchemeName.REPLAY, again * machine.tuple_us / 1e6, 0.0
+    again = into_task * _latency.CONTENDERS[contender].checkpoint_s / 2.0
+    process_s, load_s = again * machine.tuple_us / 1e6, into_task * window_s * machine.load_us / 1e6
+    return SchemeName.CHECKPOINT, process_s, load_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

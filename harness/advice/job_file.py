@@ -53,7 +53,7 @@ def text_of(lines: Sequence[Line], title: str) -> str:
 
 
 def job_of(lines: Sequence[Line]) -> tuple[Job, list[Observation]]:
-    """Return the job of a file with these lines, and its recoveries, as ``advise --job`` does."""
+    """Return the job of a file with these lines, and its outages, as ``advise --job`` does."""
     given = {line.option: line.values for line in lines if line.used}
     observed = [parse_observation(text) for text in given.pop("observed", ())]
     values = {_FIELDS[option][0]: _FIELDS[option][1](text) for option, (text,) in given.items()}
@@ -100,7 +100,7 @@ def measured(results: Results, settings: Mapping[str, Any]) -> list[Line]:
             "given" if settings.get("mttf") else "assumed: of one node",
         ),
     ]
-    return [*lines, *_recoveries(kills, interval_s)]
+    return [*lines, *_outages(kills, interval_s)]
 
 
 def _state(results: Results, settings: Mapping[str, Any]) -> Line:
@@ -113,8 +113,8 @@ def _state(results: Results, settings: Mapping[str, Any]) -> Line:
     return Line("state", ["1MB"], "assumed: the state was not reported")
 
 
-def _recoveries(kills: pd.DataFrame, interval_s: float) -> list[Line]:
-    """Return the recoveries, and detection, restart and restore as comments: a sum of them."""
+def _outages(kills: pd.DataFrame, interval_s: float) -> list[Line]:
+    """Return the outages, and detection, restart and restore as comments: parts of them."""
     found: list[Line] = []
     if not len(kills):
         return found
@@ -125,14 +125,14 @@ def _recoveries(kills: pd.DataFrame, interval_s: float) -> list[Line]:
         seen += [each for each in alone(mine) if isinstance(each, Seen) and each.seconds > 0]
     if seen:
         pairs = [f"{_s(interval_s)}:{'' if each.over else '>'}{_s(each.seconds)}" for each in seen]
-        found.append(Line("observed", pairs, "recoveries from its kills"))
+        found.append(Line("observed", pairs, "outages after its kills"))
     for option, column in (
         ("detection", "detection_s"), ("restart", "restart_s"), ("restore", "restore_s"),
     ):  # fmt: skip
         known = kills[column].dropna() if column in kills else pd.Series(dtype=float)
         if len(known):
             why = f"median of {len(known)} kills, {known.min():.3g} to {known.max():.3g} s"
-            used = not seen  # recoveries contain the restart
+            used = not seen  # outages contain the restart
             found.append(Line(option, [_s(float(known.median()))], why, used=used))
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from harness.advice.job_file import Line
 from harness.errors import UsageError
 from harness.intervals.exports import Series, added
-from harness.intervals.observed import Observation, lag_recovery
+from harness.intervals.observed import Observation, lag_outage
 
 _TIMES = ("s", "ms", "us", "µs", "ns", "min", "mins", "h", "hour", "m")
 _KINDS = {
@@ -71,7 +71,7 @@ def lines_of(
     if interval_s is not None:
         lines.append(Line("interval", [f"{interval_s:.4g}s"], "between checkpoints"))
     if "lag" in by_kind:
-        lines += _recovery(added(by_kind["lag"]), name, rate_per_s, interval_s)
+        lines += _outage(added(by_kind["lag"]), name, rate_per_s, interval_s)
     return lines
 
 
@@ -91,15 +91,15 @@ def _interval_s(one: Series) -> float | None:
     return float(one.at_s[-1] - one.at_s[0]) / steps if steps else None
 
 
-def _recovery(
+def _outage(
     lag: Series, name: str, rate_per_s: float | None, interval_s: float | None
 ) -> list[Line]:
-    """Return the recovery that a lag shows; a comment with the reason where it shows none."""
+    """Return the outage that a lag shows; a comment with the reason where it shows none."""
     if rate_per_s is None or interval_s is None:
         lacking = "the rate" if rate_per_s is None else "the interval of checkpoints"
         return [Line("observed", ["60s:217s"], f"give {lacking}", used=False)]
     try:
-        found: Observation = lag_recovery(
+        found: Observation = lag_outage(
             lag.at_s, lag.values, name=name, interval_s=interval_s, rate_per_s=rate_per_s
         )
     except UsageError as error:
@@ -108,8 +108,8 @@ def _recovery(
     lines = [
         Line(
             "observed",
-            [f"{interval_s:.4g}s:{found.recovery_s:.4g}s"],
-            f"of {lag.name}: out for {found.outage_s:.4g} s",
+            [f"{interval_s:.4g}s:{found.outage_s:.4g}s"],
+            f"of {lag.name}: down for {found.downtime_s:.4g} s",
         )
     ]
     if found.capacity_per_s is not None:

@@ -1,11 +1,11 @@
 """The sum judged on what it was not fitted to: each live kill by a fit without its run.
 
-For each system the outage and the capacity are fitted to the kills of all other runs
-(`harness.intervals.observed`), and the recovery of each kill of the run left out is predicted for
+For each system the downtime and the capacity are fitted to the kills of all other runs
+(`harness.intervals.observed`), and the outage of each kill of the run left out is predicted for
 its interval. Kills after which no result was late have no relative error and are counted. Of one
 that was not over the error is known to be at least what is missing at the end of watching, and
 counts so in the median (`harness.claims.samples.lasting`). The aim is the one of the published
-recoveries, and was fixed with it: a median error within 25 %."""
+outages, and was fixed with it: a median error within 25 %."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.intervals.observed import Observation, fit_observed, predict_s
 AIM = 0.25
 """Most that the median error of a system may be."""
 FEWEST_KILLS = 3
-"""Least number of kills, of other runs, from which a system's outage is taken."""
+"""Least number of kills, of other runs, from which a system's downtime is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class Judged:
 
         It is a lower bound where the kill was not over."""
         known = self.kills.dropna(subset=["predicted_s"])
-        known = known[known["recovery_s"] > 0]
-        off = known["predicted_s"] / known["recovery_s"] - 1.0
+        known = known[known["outage_s"] > 0]
+        off = known["predicted_s"] / known["outage_s"] - 1.0
         return known.assign(error=off.abs().where(known["over"] | (off < 0), 0.0))
 
     @property
@@ -67,7 +67,7 @@ def judge(kills: pd.DataFrame) -> Mapping[str, Judged]:
             fitted = fit_observed(others, rate_per_s=1.0)
             for place in left_out.index:
                 predicted[place] = predict_s(
-                    fitted.outage_s,
+                    fitted.downtime_s,
                     fitted.capacity_per_s,
                     float(mine.loc[place, "interval_s"]),
                     1.0,
@@ -84,11 +84,11 @@ def published() -> pd.DataFrame:
 
 
 def published_error() -> str:
-    """Return how far the sum is off recoveries that others published, in a sentence."""
+    """Return how far the sum is off outages that others published, in a sentence."""
     table = published()
     error = float((table["ratio"] - 1.0).abs().median())
     return (
-        f"on {len(table)} recoveries that others published, from documented settings alone, it is "
+        f"on {len(table)} outages that others published, from documented settings alone, it is "
         f"off by {error:.0%} at the median and by a factor of up to "
         f"{np.exp(np.abs(np.log(table['ratio'])).max()):.1f}"
     )
@@ -96,10 +96,10 @@ def published_error() -> str:
 
 def observations(kills: pd.DataFrame) -> Sequence[Observation]:
     """Return the kills that cost something as observations."""
-    felt = kills[kills["recovery_s"] > 0]
+    felt = kills[kills["outage_s"] > 0]
     return [
-        Observation(interval_s=float(interval_s), recovery_s=float(recovery_s), over=bool(over))
-        for interval_s, recovery_s, over in zip(
-            felt["interval_s"], felt["recovery_s"], felt["over"], strict=True
+        Observation(interval_s=float(interval_s), outage_s=float(outage_s), over=bool(over))
+        for interval_s, outage_s, over in zip(
+            felt["interval_s"], felt["outage_s"], felt["over"], strict=True
         )
     ]

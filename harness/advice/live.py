@@ -1,8 +1,8 @@
 """Kills on real servers in a library of records, one row each.
 
 A row has its ``system`` (`harness.intervals.systems`), ``experiment``, ``run``, ``interval_s``, and
-``recovery_s`` as a user sees it, 0 if no result was late. Where ``over`` is False the output was
-not back when it was last watched, and ``recovery_s`` is the time until then. Only kills under
+``outage_s``, 0 if no result was late. Where ``over`` is False the output was
+not back when it was last watched, and ``outage_s`` is the time until then. Only kills under
 checkpoints with the system's own settings, at a known interval, are here: what is tuned, replicated
 or planned is another question. `Kills.left_out` counts those."""
 
@@ -24,7 +24,7 @@ from harness.results.recorded import kills_in
 from harness.results.setting import TUNED
 from harness.results.store import StoredRecord
 
-COLUMNS = ("system", "experiment", "run", "interval_s", "recovery_s", "over", "detection_s")
+COLUMNS = ("system", "experiment", "run", "interval_s", "outage_s", "over", "detection_s")
 _SYSTEM_OF = {system.engine: key for key, system in SYSTEMS.items() if system.engine}
 REAL_TIME = "spark-real-time"
 """The system that is a mode of an engine."""
@@ -87,7 +87,7 @@ def _row(run: StoredRecord, kill: Kill, seen: Seen | str) -> dict[str, Any] | st
         "experiment": run.record.experiment,
         "run": run.record.run,
         "interval_s": kill.interval_s,
-        "recovery_s": seen.seconds,
+        "outage_s": seen.seconds,
         "over": seen.over,
         "detection_s": kill.detection_s,
     }

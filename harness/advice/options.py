@@ -1,7 +1,7 @@
-"""The schemes for a job, each as an `Option` with its interval, work and recovery.
+"""The schemes for a job, each as an `Option` with its interval, work and outage.
 
-Checkpoints recover by the sum of `harness.advice.sums`, in any system. Source replay and the
-takeover of a replica come from formulas fitted to simulated runs (`harness.advice.evidence`)."""
+The outage under checkpoints is the sum of `harness.advice.sums`, in any system. Source replay and
+the takeover of a replica are formulas fitted to simulated runs (`harness.advice.evidence`)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Option:
     scheme: SchemeName
     utilization: float | None
     """Share of the time left for useful work; None where the model says nothing."""
-    recovery: Span | None
+    outage: Span | None
     """After one node's failure, from the failure on; None where it is not known."""
-    recovery_all: Span | None
+    outage_all: Span | None
     """After the failure of every node at once."""
     parts: Recovery | None = None
-    """The sum behind ``recovery``; None for a formula of simulated runs."""
+    """The sum behind ``outage``; None for a formula of simulated runs."""
     first_output_s: float | None = None
     """Time to the first output after the worst failure, if replicas survive it."""
     output_fidelity: float = 0.0
@@ -57,11 +57,11 @@ class Option:
     stuck: str = ""
     """Reason why the job cannot go on like that for long; empty if it can."""
     shortened: bool = False
-    """True if the interval is shorter than T*, so that recovery ends in time."""
+    """True if the interval is shorter than T*, so that an outage ends in time."""
     offered: bool = True
     """True if the system has this scheme."""
     unknown: str = "no runs"
-    """Reason for a recovery that is not known."""
+    """Reason for an outage that is not known."""
     notes: Sequence[str] = ()
 
     @property
@@ -82,7 +82,7 @@ def replay(job: Job, facts: Known, fits: Fits) -> Option:
     """Return source replay, from simulated runs."""
     notes = ["no checkpoint at all: the input of all windows must be in the log"]
     if job.window_s is None:
-        notes.append("give the window (--window) to know its recovery")
+        notes.append("give the window (--window) to know its outage")
     one, every = (
         None
         if job.window_s is None
@@ -98,8 +98,8 @@ def replay(job: Job, facts: Known, fits: Fits) -> Option:
     utilization = max(1.0 - job.failure_rate_per_s * one.mean_s, 0.0) if one else None
     return Option(
         scheme=SchemeName.REPLAY,
-        recovery=one,
-        recovery_all=every,
+        outage=one,
+        outage_all=every,
         utilization=utilization,
         unknown="needs --window" if job.window_s is None else "no runs",
         offered=system_named(job.system).replicas,
@@ -113,8 +113,7 @@ def _simulated(
     """Return detection, and restart if there is one, and a simulated recovery with its error."""
     if found is None:
         return None
-    outage = facts.recovery(job, 0.0)
-    until = outage.part(DETECT)
+    until = facts.outage(job, 0.0).part(DETECT)
     if restarts:
         for part in facts.restart:
             until += part.span
@@ -128,11 +127,11 @@ def _simulated(
 
 def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: float) -> Option:
     """Return checkpoints at an interval, by the sum."""
-    parts = facts.recovery(job, interval_s)
+    parts = facts.outage(job, interval_s)
     total = parts.total
     possible = interval_s >= job.checkpoint_s
     utilization = float(system.utilization(interval_s)) if possible else None
-    notes = ["a shorter interval recovers faster and leaves less time for work"]
+    notes = ["a shorter interval makes outages shorter and leaves less time for work"]
     if not possible:
         notes.append(
             f"a checkpoint of {format_duration(job.checkpoint_s)} does not fit into an interval "
@@ -140,9 +139,9 @@ def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: f
         )
     return Option(
         scheme=SchemeName.CHECKPOINT,
-        recovery=total,
+        outage=total,
         # The whole pipeline goes back to a checkpoint, or each task does, at the same time.
-        recovery_all=total,
+        outage_all=total,
         parts=parts,
         utilization=utilization,
         interval_s=interval_s,
@@ -152,11 +151,11 @@ def checkpoint(job: Job, facts: Known, system: CheckpointedSystem, interval_s: f
     )
 
 
-def _stuck(job: Job, facts: Known, recovery_s: float, utilization: float | None) -> str:
+def _stuck(job: Job, facts: Known, outage_s: float, utilization: float | None) -> str:
     between_s = 1.0 / job.failure_rate_per_s
-    if recovery_s >= between_s:
+    if outage_s >= between_s:
         return (
-            f"never makes progress: a recovery takes {format_duration(recovery_s)} on average, and "
+            f"never makes progress: an outage lasts {format_duration(outage_s)} on average, and "
             f"a failure comes every {format_duration(between_s)}"
         )
     needed = job.rate_per_s / facts.capacity_per_s
@@ -207,7 +206,7 @@ def frontier(
 ) -> Sequence[Option]:
     """Return checkpoints at a few intervals up to the longest of the ``marked`` ones, and those.
 
-    Up to T* a longer interval leaves more work and recovers later; after it, nothing is gained."""
+    Up to T* a longer interval leaves more work and a longer outage; after it, nothing is gained."""
     known = {option.interval_s: option for option in marked if option.interval_s is not None}
     shortest, longest = shortest_s(job, facts), max(known)
     between = [
@@ -224,21 +223,21 @@ def frontier(
 def shortened(
     job: Job, facts: Known, system: CheckpointedSystem, usual: Option, target_s: float | None
 ) -> Option | None:
-    """Return checkpoints at the longest interval whose recovery ends in time even at worst.
+    """Return checkpoints at the longest interval whose outage ends in time even at worst.
 
     None if the usual one is short enough, or if the job could not go on with one so short.
-    Recovery grows with the interval on a straight line, so two points give the interval."""
-    if target_s is None or usual.recovery is None or usual.recovery.worst_s <= target_s:
+    An outage grows with the interval on a straight line, so two points give the interval."""
+    if target_s is None or usual.outage is None or usual.outage.worst_s <= target_s:
         return None
     assert usual.interval_s is not None
     least_s = shortest_s(job, facts)
-    least = checkpoint(job, facts, system, least_s).recovery
+    least = checkpoint(job, facts, system, least_s).outage
     assert least is not None
-    if least.worst_s >= min(target_s, usual.recovery.worst_s):
+    if least.worst_s >= min(target_s, usual.outage.worst_s):
         return None
-    share = (target_s - least.worst_s) / (usual.recovery.worst_s - least.worst_s)
+    share = (target_s - least.worst_s) / (usual.outage.worst_s - least.worst_s)
     interval_s = float(least_s + _INSIDE * share * (usual.interval_s - least_s))
-    note = f"the longest interval with which recovery ends within {format_duration(target_s)}"
+    note = f"the longest interval with which an outage ends within {format_duration(target_s)}"
     found = checkpoint(job, facts, system, interval_s)
     return None if found.stuck else replace(found, shortened=True, notes=[f"{note} at worst"])
 
@@ -274,8 +273,8 @@ def active(job: Job, facts: Known, fits: Fits, checkpoint: Option) -> Option:
     takeover = _takeover(job, facts, fits)
     return Option(
         scheme=SchemeName.ACTIVE,
-        recovery=takeover,
-        recovery_all=takeover if job.racks > 1 else None,
+        outage=takeover,
+        outage_all=takeover if job.racks > 1 else None,
         unknown="replicas fail, too" if takeover else "no runs",
         first_output_s=takeover.mean_s if takeover else None,
         output_fidelity=1.0,
@@ -287,7 +286,7 @@ def active(job: Job, facts: Known, fits: Fits, checkpoint: Option) -> Option:
 
 
 def choice(options: Sequence[Option], target_s: float | None) -> Option | None:
-    """Return the option with the most useful work per task whose recovery ends in time.
+    """Return the option with the most useful work per task whose outage ends in time.
 
     Even the worst must, and the system must have the scheme. PPA counts only through its exact
     output; the value of some output sooner is for the user to judge."""
@@ -297,7 +296,7 @@ def choice(options: Sequence[Option], target_s: float | None) -> Option | None:
         if target_s is not None
         and option.offered
         and not option.stuck
-        and option.recovery
-        and option.recovery.worst_s <= target_s
+        and option.outage
+        and option.outage.worst_s <= target_s
     ]
     return max(in_time, key=lambda option: option.work_per_task, default=None)

@@ -219,7 +219,7 @@ def _advice(
 
 def _line(option: Option) -> str:
     every = f" every {format_duration(option.interval_s)}" if option.interval_s else ""
-    recovery = option.unknown if option.recovery is None else option.recovery.describe()
+    outage = option.unknown if option.outage is None else option.outage.describe()
     work = f"{option.utilization:.2%}" if option.utilization is not None else "unknown"
     own = "" if option.offered else " (Spark has none: as it would be)"
     if option.scheme is SchemeName.ACTIVE:
@@ -229,7 +229,7 @@ def _line(option: Option) -> str:
     late = f", results within {format_duration(option.latency.worst_s)}" if option.latency else ""
     return (
         f"{option.label}{own}{every}{late}: {work} of the time for work, "
-        f"{option.extra_tasks:.0%} more tasks, recovery of a node {recovery}"
+        f"{option.extra_tasks:.0%} more tasks, outage after a node's failure {outage}"
     )
 
 

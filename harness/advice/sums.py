@@ -1,6 +1,6 @@
-"""The recovery of a job as a sum, with the best source that there is for each part.
+"""The outage of a job as a sum, with the best source that there is for each part.
 
-The start of a task, and the capacity, come from the user's own recoveries, else from live kills of
+The start of a task, and the capacity, come from the user's own outages, else from live kills of
 the system in the records, else they are assumed. What the user gives goes before everything."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.text import format_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of a job's recovery, whatever its interval."""
+    """What is known of a job's outages, whatever its interval."""
 
     detect: Part
     restart: Sequence[Part]
@@ -41,13 +41,13 @@ class Known:
     capacity_per_s: float
     capacity_why: str
     fitted: Fitted | None
-    """What the user's own recoveries say; None without any."""
+    """What the user's own outages say; None without any."""
     notes: Sequence[str] = ()
 
     capacity_assumed: bool = False
-    """True if neither the user nor a recovery of the user's gives the capacity."""
+    """True if neither the user nor an outage of the user's gives the capacity."""
 
-    def recovery(self, job: Job, interval_s: float) -> Recovery:
+    def outage(self, job: Job, interval_s: float) -> Recovery:
         """Return the sum for checkpoints so far apart."""
         load = job.load(interval_s, self.capacity_per_s)
         return recovery_of(self.detect, self.restart, self.restore, load, self.transaction)
@@ -121,7 +121,7 @@ def _start(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
     return [
         Part(
             name=RESTART,
-            span=fitted.outages.less(settings_s),
+            span=fitted.downtimes.less(settings_s),
             origin=Origin.LIVE,
             why=f"{len(felt)} kills in the records{ends}, less what settings explain",
         )
@@ -153,20 +153,20 @@ def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observa
     fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=job.capacity_per_s)
     if plain.capacity_assumed:
         fitted = fit_observed(observed, rate_per_s=job.rate_per_s)
-    capacity, why = fitted.capacity_per_s, "your recoveries"
+    capacity, why = fitted.capacity_per_s, "your outages"
     if capacity is None:
         capacity, why = plain.capacity_per_s, plain.capacity_why
         fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=capacity)
         fitted = replace(fitted, capacity_per_s=None)
     elif not plain.capacity_assumed:
         why = plain.capacity_why
-    before = plain.recovery(job, 0.0)
+    before = plain.outage(job, 0.0)
     explained = [before.part(name) for name in (DETECT, RESTORE, TRANSACTION)]
-    count = f"{len(observed)} of your recoveries"
-    seen = f"an outage of {fitted.outages.describe()}"
+    count = f"{len(observed)} of your outages"
+    seen = f"a downtime of {fitted.downtimes.describe()}"
     start = Part(
         name=RESTART,
-        span=fitted.outages.less(sum(each.mean_s for each in explained)),
+        span=fitted.downtimes.less(sum(each.mean_s for each in explained)),
         origin=Origin.OWN,
         why=f"{count}: {seen}, less the other parts",
     )
@@ -175,18 +175,18 @@ def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observa
         capacity_assumed=plain.capacity_assumed and fitted.capacity_per_s is None,
     )  # fmt: skip
     least_s = sum(each.best_s for each in explained)
-    if fitted.outages.best_s >= least_s:
+    if fitted.downtimes.best_s >= least_s:
         return found
-    # The settings cannot be the defaults: the whole outage is what was seen.
+    # The settings cannot be the defaults: the whole downtime is what was seen.
     return replace(
         found,
-        detect=replace(start, name=DETECT, span=fitted.outages, why=f"{count}: the whole outage"),
+        detect=replace(start, name=DETECT, span=fitted.downtimes, why=f"{count}: the downtime"),
         restart=[],
-        restore=replace(plain.restore, span=NOTHING, origin=Origin.OWN, why="in the outage"),
+        restore=replace(plain.restore, span=NOTHING, origin=Origin.OWN, why="in the downtime"),
         transaction=None,
         notes=[
-            f"an outage of yours, {format_duration(fitted.outages.best_s)}, is shorter than what "
-            f"the defaults of {system.title} explain, {format_duration(least_s)} at least: give "
+            f"a downtime of yours, {format_duration(fitted.downtimes.best_s)}, is shorter than the "
+            f"defaults of {system.title} explain, {format_duration(least_s)} at least: give "
             "--detection and --storage as they are, and the sum is split"
         ],
     )

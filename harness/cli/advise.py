@@ -115,15 +115,15 @@ def _job_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--exactly-once", is_flag=True, help="The job writes its output in transactions.")
 @click.option(
     "--observed",
-    metavar="INTERVAL:RECOVERY",
+    metavar="INTERVAL:OUTAGE",
     multiple=True,
-    help="A recovery of your own, as in 60s:217s, or a CSV file of (time, lag) of one; repeatable.",
+    help="An outage of your own, as in 60s:217s, or a CSV file of (time, lag) of one; repeatable.",
 )
 @click.option(
     "--within",
     "target_s",
     type=DURATION,
-    help="The longest recovery that is allowed: then a scheme, and its interval, are chosen. "
+    help="The longest outage that is allowed: then a scheme, and its interval, are chosen. "
     "Without --capacity the capacity that it needs is the answer.",
 )
 @click.option("--topology", type=PATH, help="The job's topology, as a file for ./faultline plan.")
@@ -146,18 +146,19 @@ def command(
 ) -> None:
     """Find how often a job should checkpoint, and compare the schemes.
 
-    Intervals are shown with the time that they leave for work, the recovery, and the latency of a
-    result where results wait for the interval: then it is the longest that keeps --latency, else
-    T*, which leaves most time for work.
+    Intervals are shown with the time that they leave for work, the outage after a failure, and the
+    latency of a result where results wait for the interval: then it is the longest that keeps
+    --latency, else T*, which leaves most time for work.
 
-    A recovery is a sum: detect, restart, restore, replay, and what a transaction adds. Each part
-    has a range over the moment of the failure and its source: a default setting of the system,
-    kills on real servers in the records, your own recoveries, or what you give. Nothing is started.
+    An outage is counted from the failure until output is on time again: detect, then recover
+    (restart, restore, replay, and what a transaction adds). Each part has a range over the moment
+    of the failure and its source: a default setting of the system, kills on real servers in the
+    records, your own outages, or what you give. Nothing is started.
 
     With --interval you see what a failure costs today and what T* would change. With --within,
-    checkpoints are also tried at the longest interval whose recovery is short enough, and the
+    checkpoints are also tried at the longest interval whose outage is short enough, and the
     scheme that leaves the most useful work per task is named. Without --capacity the answer is the
-    capacity that such a recovery needs."""
+    capacity that such an outage needs."""
     from harness.cache import to_stderr
     from harness.results import load
 
@@ -227,7 +228,7 @@ def _of_file(context: click.Context, path: Path) -> dict[str, Any]:
 
 
 def _observed(texts: Sequence[str], job: Job, *, restart_s: float | None) -> Sequence[Observation]:
-    """Return the user's own recoveries: pairs, and files of (time, lag)."""
+    """Return the user's own outages: pairs, and files of (time, lag)."""
     from harness.intervals.observed import parse_observation, read_lag
 
     if texts and restart_s is not None:

@@ -40,11 +40,11 @@ def words(found: Advice) -> list[str]:
     ]
     if found.now is not None:
         every = format_duration(job.interval_s or 0.0)
-        lines += _recovery(f"a failure today, with a {found.system.interval} of {every}", found.now)
+        lines += _outage(f"a failure today, with a {found.system.interval} of {every}", found.now)
         lines += ["", *_changed(found.now, found)]
     else:
         every = format_duration(found.best.interval_s or 0.0)
-        lines += _recovery(f"a failure, with a {found.system.interval} of {every}", found.best)
+        lines += _outage(f"a failure, with a {found.system.interval} of {every}", found.best)
     lines += ["", *_fitted(found), *_schemes(found), ""]
     if found.target_s is not None:
         lines += [*_filled(_choice(found)), ""]
@@ -62,18 +62,18 @@ def _needed(found: Advice) -> Iterator[str]:
         return
     target = format_duration(wanted.target_s)
     every = format_duration(wanted.interval_s)
-    out = f"it is out for {wanted.outage.describe()} whatever it can do"
+    down = f"it is down for {wanted.downtime.describe()} whatever it can do"
     if wanted.mean_per_s is None:
-        text = f"no capacity brings it back within {target}: {out}"
+        text = f"no capacity brings it back within {target}: {down}"
     else:
         text = (
             f"back within {target} of a failure, with a {found.system.interval} of {every}: "
             f"{wanted.mean_per_s:,.0f} tuples/s on average, "
         )
         if wanted.worst_per_s is None:
-            text += f"none at worst; {out}"
+            text += f"none at worst; {down}"
         else:
-            text += f"{wanted.worst_per_s:,.0f} at worst; {out}"
+            text += f"{wanted.worst_per_s:,.0f} at worst; {down}"
     yield from _filled(text)
     yield from _filled(
         f"caught up within {target} once it works again, as Flink's autoscaler counts: "
@@ -126,20 +126,20 @@ def _frontier(found: Advice) -> Iterator[str]:
     waits = bool(found.job.waits)
     form = "{:>10} " + ("{:>9} {:>9} " if waits else "") + "{:>8} {:>9} {:>9}  {}"
     head = ["latency", "at worst"] if waits else []
-    about = "work: share of the time; recovery: of one node"
+    about = "work: share of the time; outage: after the failure of a node"
     if waits:
         about += f"; latency: until {found.system.arrives}"
     yield from _filled(about)
-    yield form.format("interval", *head, "work", "recovery", "at worst", "").rstrip()
+    yield form.format("interval", *head, "work", "outage", "at worst", "").rstrip()
     for option in found.frontier:
-        assert option.recovery is not None
+        assert option.outage is not None
         late = option.latency
         yield form.format(
             format_duration(option.interval_s or 0.0),
             *([format_duration(late.mean_s), format_duration(late.worst_s)] if late else []),
             _work(option),
-            format_duration(option.recovery.mean_s),
-            format_duration(option.recovery.worst_s),
+            format_duration(option.outage.mean_s),
+            format_duration(option.outage.worst_s),
             ", ".join(_marks(found, option)),
         ).rstrip()
     for option in found.frontier:
@@ -176,14 +176,14 @@ def _each(texts: Sequence[str]) -> Iterator[str]:
         yield from _filled(f"  {text}", "    ")
 
 
-def _recovery(title: str, option: Option) -> Iterator[str]:
+def _outage(title: str, option: Option) -> Iterator[str]:
     assert option.parts is not None
     yield from _filled(f"{title}:")
     yield _PARTS.format("part", "average", "best to worst") + "from"
     parts: Recovery = option.parts
     for part in parts.parts:
         yield from _row(part.name, part.span, f"{part.origin}: {part.why}")
-    yield from _row("recovery", parts.total, "until output is on time again")
+    yield from _row("outage", parts.total, "until output is on time again")
 
 
 def _row(name: str, span: Span, why: str) -> Iterator[str]:
@@ -199,14 +199,14 @@ def _row(name: str, span: Span, why: str) -> Iterator[str]:
 def _changed(now: Option, found: Advice) -> Iterator[str]:
     """Say what the advised interval would change for a job that has another one."""
     best = found.best
-    assert now.recovery is not None
-    assert best.recovery is not None
+    assert now.outage is not None
+    assert best.outage is not None
     assert best.interval_s is not None
-    mean_s = best.recovery.mean_s - now.recovery.mean_s
-    worst_s = best.recovery.worst_s - now.recovery.worst_s
+    mean_s = best.outage.mean_s - now.outage.mean_s
+    worst_s = best.outage.worst_s - now.outage.worst_s
     less = "shorter" if mean_s < 0 else "longer"
     text = (
-        f"with {format_duration(best.interval_s)} a recovery would be "
+        f"with {format_duration(best.interval_s)} an outage would be "
         f"{format_duration(abs(mean_s))} {less} on average, {format_duration(abs(worst_s))} at "
         "worst"
     )
@@ -232,8 +232,8 @@ def _fitted(found: Advice) -> Iterator[str]:
     if fitted is None:
         return
     n = fitted.observations
-    count = "recovery" if n == 1 else "recoveries"
-    text = f"from {n} {count} of yours: out for {fitted.outages.describe()}"
+    count = "outage" if n == 1 else "outages"
+    text = f"from {n} {count} of yours: down for {fitted.downtimes.describe()}"
     if fitted.capacity_per_s is not None:
         text += f", a capacity of {fitted.capacity_per_s:,.6g} tuples/s"
     if fitted.median_error is not None:
@@ -253,11 +253,11 @@ def _fitted(found: Advice) -> Iterator[str]:
 
 def _schemes(found: Advice) -> Iterator[str]:
     yield _SCHEMES.format(
-        "scheme", "interval", "work", "replicas", "recovery", "at worst", "all nodes"
+        "scheme", "interval", "work", "replicas", "outage", "at worst", "all nodes"
     )
-    shown = sorted(found.options, key=lambda option: (not option.offered, option.recovery is None))
+    shown = sorted(found.options, key=lambda option: (not option.offered, option.outage is None))
     for option in shown:
-        one, every = option.recovery, option.recovery_all
+        one, every = option.outage, option.outage_all
         yield _SCHEMES.format(
             option.label + ("" if option.offered else " *"),
             format_duration(option.interval_s) if option.interval_s else "–",
@@ -273,10 +273,10 @@ def _schemes(found: Advice) -> Iterator[str]:
 
 def _choice(found: Advice) -> str:
     assert found.target_s is not None
-    text = "most useful work per task with a node's recovery within "
+    text = "most useful work per task with an outage after a node's failure within "
     text += f"{format_duration(found.target_s)}, at worst: "
     if found.chosen is None:
-        return text + f"none that {found.system.title} has recovers so fast"
+        return text + f"none that {found.system.title} has is so fast"
     every = found.chosen.interval_s
     return text + f"{found.chosen.scheme}" + (f", every {format_duration(every)}" if every else "")
 
@@ -294,6 +294,6 @@ def _notes(found: Advice) -> Iterator[str]:
                 f"output again after {format_duration(option.first_output_s)}, "
                 f"{option.output_fidelity:.0%} of it right until recovery is complete",
             )
-        if option.recovery is None:
-            notes.append(f"its recovery is not known: {option.unknown}")
+        if option.outage is None:
+            notes.append(f"its outage is not known: {option.unknown}")
         yield from _filled(f"{option.label}: {'; '.join(notes)}", "  ")

@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Write a running job as a file for advise, from what its dashboards export.
 
-    A lag that rises and falls once shows a recovery and the capacity. Where it does not, the
+    A lag that rises and falls once shows an outage and the capacity. Where it does not, the
     reason is a comment of the file."""
     from harness.advice.job_file import Line, text_of
     from harness.advice.job_metrics import lines_of

@@ -54,7 +54,7 @@ Examples:
     "--live/--no-live",
     default=True,
     show_default=True,
-    help="Also compare the live engines and their recoveries after kills, which starts two local "
+    help="Also compare the live engines and their outages after kills, which starts two local "
     "clusters.",
 )
 @click.option(

@@ -1,11 +1,11 @@
-"""Restart and capacity from observed recoveries: `harness.intervals.recovery` turned round.
+"""Restart and capacity from observed outages: `harness.intervals.recovery` turned round.
 
-With a mean phase, the recovery of a job whose checkpoints are ``I`` apart is a straight line::
+With a mean phase, the outage of a job whose checkpoints are ``I`` apart is a straight line::
 
-    recovery = outage · k + MEAN_PHASE · (k - 1) · I        k = capacity / (capacity - rate)
+    outage = downtime · k + MEAN_PHASE · (k - 1) · I        k = capacity / (capacity - rate)
 
-One recovery gives the outage if the capacity is known; recoveries at two intervals give both. A
-record of the lag over time shows both by itself: the lag grows by the rate while the job is out,
+One outage gives the downtime if the capacity is known; outages at two intervals give both. A
+record of the lag over time shows both by itself: the lag grows by the rate while the job is down,
 and shrinks by what it can do beyond the rate while it catches up."""
 
 from __future__ import annotations
@@ -43,47 +43,45 @@ _FEWEST_ROWS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One recovery as it was seen, in seconds. Raises `UsageError` for impossible values."""
+    """One outage as it was seen, in seconds. Raises `UsageError` for impossible values."""
 
     interval_s: float
     """Time between two checkpoints at that time."""
-    recovery_s: float
+    outage_s: float
     """From the failure until output was on time again."""
-    outage_s: float | None = None
+    downtime_s: float | None = None
     """Until the job worked again, if known."""
     capacity_per_s: float | None = None
     """Tuples a second while it caught up, if known."""
     over: bool = True
-    """False if output was still late when it was last seen: the recovery took longer than that."""
+    """False if output was still late when it was last seen: the outage took longer than that."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.interval_s < math.inf:
             raise UsageError(
                 f"an observed interval is {self.interval_s:g} s", remedy="give 0 s or more"
             )
-        if not 0.0 < self.recovery_s < math.inf:
+        if not 0.0 < self.outage_s < math.inf:
             raise UsageError(
-                f"an observed recovery took {self.recovery_s:g} s",
+                f"an observed outage took {self.outage_s:g} s",
                 remedy="give the time from the failure until output was on time again",
             )
 
 
 def parse_observation(text: str) -> Observation:
-    """Return ``"60s:217s"``: the interval at that time, then the recovery.
+    """Return ``"60s:217s"``: the interval at that time, then the outage.
 
     ``"60s:>217s"`` is one that was not over then."""
-    interval, colon, recovery = text.partition(":")
+    interval, colon, outage = text.partition(":")
     if not colon:
         raise UsageError(
             f"--observed: {text!r} is no pair",
-            remedy="write INTERVAL:RECOVERY, as in 60s:217s, or name a CSV file of (time, lag)",
+            remedy="write INTERVAL:OUTAGE, as in 60s:217s, or name a CSV file of (time, lag)",
         )
     return Observation(
         interval_s=parse_duration_s(interval, name="--observed, the interval", zero=True),
-        recovery_s=parse_duration_s(
-            recovery.strip().removeprefix(">"), name="--observed, the recovery"
-        ),
-        over=not recovery.strip().startswith(">"),
+        outage_s=parse_duration_s(outage.strip().removeprefix(">"), name="--observed, the outage"),
+        over=not outage.strip().startswith(">"),
     )
 
 
@@ -91,10 +89,10 @@ def parse_observation(text: str) -> Observation:
 class Fitted:
     """What the observations say of the job."""
 
-    outage_s: float
+    downtime_s: float
     """From the failure until the job works again: detect, restart, restore, transaction."""
-    outages: Span
-    """The shortest, the mean and the longest outage that an observation shows."""
+    downtimes: Span
+    """The shortest, the mean and the longest downtime that an observation shows."""
     capacity_per_s: float | None
     """None if the observations do not tell it."""
     observations: int
@@ -110,13 +108,13 @@ class Fitted:
 def fit_observed(
     observations: Sequence[Observation], *, rate_per_s: float, capacity_per_s: float | None = None
 ) -> Fitted:
-    """Fit outage and, unless it is given, capacity. Raises `UsageError` without observations.
+    """Fit downtime and, unless it is given, capacity. Raises `UsageError` without observations.
 
-    Without a given capacity, recoveries at intervals that are less than `SPREAD` apart do not tell
-    it: then it is None, and the whole recovery counts as outage. What was not over counts as
+    Without a given capacity, outages at intervals that are less than `SPREAD` apart do not tell
+    it: then it is None, and the whole outage counts as downtime. What was not over counts as
     longer than it was seen (`harness.claims.samples.lasting`)."""
     if not observations:
-        raise UsageError("nothing was observed", remedy="give --observed INTERVAL:RECOVERY")
+        raise UsageError("nothing was observed", remedy="give --observed INTERVAL:OUTAGE")
     usual_s, capacity = _solve(observations, rate_per_s, capacity_per_s)
     errors = []
     if len(observations) > 2:
@@ -126,10 +124,10 @@ def fit_observed(
             rest = [*observations[:place], *observations[place + 1 :]]
             other_s, other = _solve(rest, rate_per_s, capacity_per_s)
             predicted_s = predict_s(other_s, other, left_out.interval_s, rate_per_s)
-            errors.append(predicted_s / left_out.recovery_s - 1.0)
+            errors.append(predicted_s / left_out.outage_s - 1.0)
     return Fitted(
-        outage_s=usual_s,
-        outages=_spread(observations, rate_per_s, capacity),
+        downtime_s=usual_s,
+        downtimes=_spread(observations, rate_per_s, capacity),
         capacity_per_s=capacity,
         observations=len(observations),
         errors=errors,
@@ -137,13 +135,13 @@ def fit_observed(
 
 
 def predict_s(
-    outage_s: float, capacity_per_s: float | None, interval_s: float, rate_per_s: float
+    downtime_s: float, capacity_per_s: float | None, interval_s: float, rate_per_s: float
 ) -> float:
-    """Return the mean recovery at an interval; without a capacity the outage is all of it."""
+    """Return the mean outage at an interval; without a capacity the downtime is all of it."""
     if capacity_per_s is None:
-        return outage_s
+        return downtime_s
     behind = rate_per_s / (capacity_per_s - rate_per_s)
-    return outage_s + (outage_s + MEAN_PHASE * interval_s) * behind
+    return downtime_s + (downtime_s + MEAN_PHASE * interval_s) * behind
 
 
 def _solve(
@@ -154,8 +152,8 @@ def _solve(
     intervals = [each.interval_s for each in observations]
     if capacity is None and max(intervals) > 0 and max(intervals) >= SPREAD * min(intervals):
         return _line(observations, rate_per_s)
-    outages = [outage_s(each, rate_per_s, capacity) for each in observations]
-    return _lasting(outages, observations).shown, capacity
+    downtimes = [downtime_s(each, rate_per_s, capacity) for each in observations]
+    return _lasting(downtimes, observations).shown, capacity
 
 
 def _lasting(seconds: Sequence[float], observations: Sequence[Observation]) -> Lasting:
@@ -165,53 +163,53 @@ def _lasting(seconds: Sequence[float], observations: Sequence[Observation]) -> L
 
 
 def _spread(observations: Sequence[Observation], rate_per_s: float, capacity: float | None) -> Span:
-    """Return the outages of the observations one by one, at the capacity of all."""
-    outages = [outage_s(each, rate_per_s, capacity) for each in observations]
-    mean_s = _lasting(outages, observations).mean
-    best_s, worst_s = min(outages), max(outages)
+    """Return the downtimes of the observations one by one, at the capacity of all."""
+    downtimes = [downtime_s(each, rate_per_s, capacity) for each in observations]
+    mean_s = _lasting(downtimes, observations).mean
+    best_s, worst_s = min(downtimes), max(downtimes)
     return Span(best_s=best_s, mean_s=min(max(mean_s, best_s), worst_s), worst_s=worst_s)
 
 
-def outage_s(seen: Observation, rate_per_s: float, capacity: float | None) -> float:
-    """Return how long the job was out, by the line turned round; without a capacity all of it."""
-    if seen.outage_s is not None:
-        return seen.outage_s
+def downtime_s(seen: Observation, rate_per_s: float, capacity: float | None) -> float:
+    """Return how long the job was down, by the line turned round; without a capacity all of it."""
+    if seen.downtime_s is not None:
+        return seen.downtime_s
     if capacity is None:
-        return seen.recovery_s
+        return seen.outage_s
     behind = rate_per_s / (capacity - rate_per_s)
-    return max((seen.recovery_s - MEAN_PHASE * seen.interval_s * behind) / (1.0 + behind), 0.0)
+    return max((seen.outage_s - MEAN_PHASE * seen.interval_s * behind) / (1.0 + behind), 0.0)
 
 
 def _line(observations: Sequence[Observation], rate_per_s: float) -> tuple[float, float | None]:
-    """Return outage and capacity by a line through the median recovery of each interval.
+    """Return downtime and capacity by a line through the median outage of each interval.
 
     It minimizes the squared relative error; neither of its numbers is negative."""
     of_interval: dict[float, list[Observation]] = {}
     for each in observations:
         of_interval.setdefault(each.interval_s, []).append(each)
-    recovery = np.array([
-        _lasting([each.recovery_s for each in mine], mine).shown for mine in of_interval.values()
+    outage = np.array([
+        _lasting([each.outage_s for each in mine], mine).shown for mine in of_interval.values()
     ])  # fmt: skip
     weight = np.sqrt([len(mine) for mine in of_interval.values()])
-    design = np.column_stack([np.ones(len(recovery)), MEAN_PHASE * np.array([*of_interval])])
-    (base_s, behind), _ = nnls(design * (weight / recovery)[:, None], weight)
+    design = np.column_stack([np.ones(len(outage)), MEAN_PHASE * np.array([*of_interval])])
+    (base_s, behind), _ = nnls(design * (weight / outage)[:, None], weight)
     if behind <= 0.0:
         return float(base_s), None
     return float(base_s / (1.0 + behind)), float(rate_per_s * (1.0 + 1.0 / behind))
 
 
 def read_lag(text: str, *, name: str, interval_s: float, rate_per_s: float) -> Observation:
-    """Return the recovery in a CSV of (time, lag), the lag in tuples.
+    """Return the outage in a CSV of (time, lag), the lag in tuples.
 
     ``time`` is in seconds or ISO 8601. The file has one failure: it begins before it and ends after
-    the recovery; the largest lag is where the job works again. Raises `UsageError` saying what
+    the outage; the largest lag is where the job works again. Raises `UsageError` saying what
     lacks, also where the usual lag swings so much that it hides the beginning. An export of
     Grafana or Prometheus is read, too: its series are added, one for each partition."""
     at_s, lag = _columns(text, name)
-    return lag_recovery(at_s, lag, name=name, interval_s=interval_s, rate_per_s=rate_per_s)
+    return lag_outage(at_s, lag, name=name, interval_s=interval_s, rate_per_s=rate_per_s)
 
 
-def lag_recovery(
+def lag_outage(
     at_s: NDArray[np.float64],
     lag: NDArray[np.float64],
     *,
@@ -219,7 +217,7 @@ def lag_recovery(
     interval_s: float,
     rate_per_s: float,
 ) -> Observation:
-    """Return the recovery that a lag shows; see `read_lag`."""
+    """Return the outage that a lag shows; see `read_lag`."""
     calm = lag[: max(3, int(len(lag) * _BEFORE))]
     usual = float(np.median(calm))
     peak = int(np.argmax(lag))
@@ -235,7 +233,7 @@ def lag_recovery(
     if not len(after):
         raise UsageError(
             f"{name}: the lag does not come back to {limit:,.6g} tuples",
-            remedy="end the file after the recovery",
+            remedy="end the file after the outage",
         )
     if calm.max() - calm.min() > limit - usual:
         raise UsageError(
@@ -250,10 +248,10 @@ def lag_recovery(
         raise UsageError(
             f"{name}: the lag rises more than once, to {most:,.6g} tuples in row {peak + 1} and to "
             f"{lag[second]:,.6g} in row {second + 1}",
-            remedy="cut the file to one failure and its recovery, and give a file for each",
+            remedy="cut the file to one failure and its outage, and give a file for each",
         )
-    outage_s = float(at_s[peak] - at_s[start])
-    grew = (most - float(lag[start])) / outage_s
+    downtime_s = float(at_s[peak] - at_s[start])
+    grew = (most - float(lag[start])) / downtime_s
     if grew > _FASTEST * rate_per_s:
         raise UsageError(
             f"{name}: the lag grows by {grew:,.6g} tuples/s, and the rate is {rate_per_s:,.6g}",
@@ -262,8 +260,8 @@ def lag_recovery(
     faster = (most - float(lag[back])) / float(at_s[back] - at_s[peak])
     return Observation(
         interval_s=interval_s,
-        recovery_s=float(at_s[back] - at_s[start]),
-        outage_s=outage_s,
+        outage_s=float(at_s[back] - at_s[start]),
+        downtime_s=downtime_s,
         capacity_per_s=rate_per_s + faster,
     )
 
@@ -303,7 +301,7 @@ def _columns(text: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
         )
     if len(rows) < _FEWEST_ROWS:
         raise UsageError(
-            f"{name} has {len(rows)} rows", remedy=f"give {_FEWEST_ROWS} or more of one recovery"
+            f"{name} has {len(rows)} rows", remedy=f"give {_FEWEST_ROWS} or more of one outage"
         )
     clean = [{str(key).strip(): value for key, value in row.items() if key} for row in rows]
     try:

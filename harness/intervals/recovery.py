@@ -1,4 +1,4 @@
-"""Recovery from a failure as a sum: detect, restart, restore, replay, and what a transaction adds.
+"""An outage as a sum: detect, restart, restore, replay, and what a transaction adds.
 
 Each part is a `Span`: at best, on average and at worst over the phase of the failure, which is its
 place between two heartbeats and between two checkpoints. The sum is what a user sees, from the
@@ -35,7 +35,7 @@ class Origin(StrEnum):
     LIVE = "live runs"
     """Runs of this repository on real servers."""
     OWN = "your runs"
-    """Recoveries that the user observed."""
+    """Outages that the user observed."""
     GIVEN = "given"
     COMPUTED = "computed"
     """Follows from other values."""
@@ -141,7 +141,7 @@ class Load:
         return self.rate_per_s / (self.capacity_per_s - self.rate_per_s)
 
     def replay(self, outage: Span) -> Span:
-        """Return the time to catch up after an outage, early, midway and late in the interval."""
+        """Return the time to catch up after a downtime, early, midway and late in the interval."""
         return Span(
             best_s=outage.best_s * self.behind,
             mean_s=(MEAN_PHASE * self.interval_s + outage.mean_s) * self.behind,
@@ -151,7 +151,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a recovery."""
+    """One part of an outage."""
 
     name: str
     span: Span
@@ -162,13 +162,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The parts of a recovery, in the order of their names above."""
+    """The parts of an outage, in the order of their names above."""
 
     parts: Sequence[Part]
 
     @property
     def total(self) -> Span:
-        """The recovery, from the failure until output is on time again."""
+        """The outage, from the failure until output is on time again."""
         total = NOTHING
         for part in self.parts:
             total += part.span

@@ -1,6 +1,6 @@
-"""The systems that exist: what their default settings mean for a recovery, each with its source.
+"""The systems that exist: what their default settings mean for an outage, each with its source.
 
-Only defaults that decide a recovery are here. `System.detect` is the time until a failure is
+Only defaults that decide an outage are here. `System.detect` is the time until a failure is
 noticed: of a killed process, whose connections end and whose port is closed, or of a lost machine,
 which is silent. `System.wait` is what settings let pass before a task starts again. The time of the
 start itself is no setting: it comes from runs, or `START` is assumed."""

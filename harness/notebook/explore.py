@@ -211,13 +211,13 @@ def advice(
         axes = figure.subplots()
         for place, option in enumerate(reversed(found.options)):
             look = SCHEMES[option.scheme.key]
-            if option.recovery is None:
+            if option.outage is None:
                 axes.annotate(option.unknown, (1, place), color=look.color, va="center")
                 continue
-            middle = option.recovery.mean_s
+            middle = option.outage.mean_s
             axes.errorbar(
                 [middle], [place],
-                xerr=[[middle - option.recovery.best_s], [option.recovery.worst_s - middle]],
+                xerr=[[middle - option.outage.best_s], [option.outage.worst_s - middle]],
                 color=look.color, marker=look.marker, capsize=3,
             )  # fmt: skip
             every = f", every {format_duration(option.interval_s)}" if option.interval_s else ""
@@ -232,7 +232,7 @@ def advice(
         )
         axes.set_ylim(-0.6, len(found.options) - 0.3)
         axes.set_xscale("log")
-        axes.set_xlabel("recovery from one node's failure, detection included (s, logarithmic)")
+        axes.set_xlabel("outage after one node's failure, from the failure on (s, logarithmic)")
         axes.set_title(job.describe())
         axes.margins(x=0.3)
 

@@ -16,8 +16,8 @@ from harness.results.record import OK, Record, point_key
 from harness.results.tables import variants
 
 SHOWN: Mapping[str, str] = {
-    "recovery_s": "recovery from outside [s]",
-    "recovery_at_least_s": "not recovered within [s]",
+    "recovery_s": "on time again after [s]",
+    "recovery_at_least_s": "not on time again within [s]",
     "paper_recovery_s": "recovery as the engine reports it [s]",
     "detection_s": "detection [s]",
     "end_latency_p50_s": "latency from window end, p50 [s]",

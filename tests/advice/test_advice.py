@@ -123,10 +123,10 @@ def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(shippe
     target_s = 60.0
     found = advise(JOB, shipped, target_s=target_s)
     usual, sooner = (each for each in found.options if each.scheme is SchemeName.CHECKPOINT)
-    assert usual.recovery is not None
-    assert sooner.recovery is not None
-    assert usual.recovery.worst_s > target_s
-    assert sooner.recovery.worst_s == pytest.approx(target_s)
+    assert usual.outage is not None
+    assert sooner.outage is not None
+    assert usual.outage.worst_s > target_s
+    assert sooner.outage.worst_s == pytest.approx(target_s)
     assert usual.interval_s is not None
     assert sooner.interval_s is not None
     assert JOB.transfer_s < sooner.interval_s < usual.interval_s
@@ -163,9 +163,9 @@ def test_where_results_wait_for_the_interval_the_wanted_latency_bounds_it(
 def test_the_frontier_gives_more_work_and_later_recoveries_up_to_the_best_interval() -> None:
     found = advise(replace(JOB, system="spark", interval_s=45.0), NOTHING_RUN)
     rows = [
-        (row.interval_s, row.utilization, row.latency.worst_s, row.recovery.mean_s)
+        (row.interval_s, row.utilization, row.latency.worst_s, row.outage.mean_s)
         for row in found.frontier
-        if row.interval_s and row.utilization and row.latency and row.recovery
+        if row.interval_s and row.utilization and row.latency and row.outage
     ]
     assert len(rows) == len(found.frontier) >= 5
     assert all(np.diff(np.array(rows), axis=0).ravel() > 0)
@@ -178,14 +178,14 @@ def test_a_checkpoint_that_leaves_too_little_work_is_not_chosen() -> None:
     job = replace(JOB, system="flink-2", checkpoint_cost_s=1.0, detection_s=1.0, restart_s=1.0)
     worst_s = advise(replace(job, interval_s=1.02), NOTHING_RUN).now
     assert worst_s is not None
-    assert worst_s.recovery is not None
+    assert worst_s.outage is not None
     assert worst_s.stuck.startswith("never keeps up: its input needs 10.0% of the time, and 2")
-    assert advise(job, NOTHING_RUN, target_s=worst_s.recovery.worst_s).chosen is None
+    assert advise(job, NOTHING_RUN, target_s=worst_s.outage.worst_s).chosen is None
 
 
 def test_a_job_that_fails_before_it_has_recovered_never_makes_progress() -> None:
     found = advise(replace(JOB, system="flink-2", node_mttf_s=400.0), NOTHING_RUN, target_s=1e5)
-    assert found.best.stuck.startswith("never makes progress: a recovery takes ")
+    assert found.best.stuck.startswith("never makes progress: an outage lasts ")
     assert found.chosen is None
     assert all(option.stuck for option in found.frontier)
 
@@ -208,7 +208,7 @@ def test_what_is_given_goes_before_settings_and_runs(shipped: Library) -> None:
 def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> None:
     job = replace(JOB, detection_s=1.0)
     made = [
-        Observation(interval_s=each, recovery_s=predict_s(30.0, 50_000.0, each, job.rate_per_s))
+        Observation(interval_s=each, outage_s=predict_s(30.0, 50_000.0, each, job.rate_per_s))
         for each in (10.0, 60.0, 600.0)
     ]
     found = advise(job, shipped, observed=made)
@@ -218,8 +218,8 @@ def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> No
     parts = replace(job, interval_s=60.0)
     now = advise(parts, shipped, observed=made).now
     assert now is not None
-    assert now.recovery is not None
-    assert now.recovery.mean_s == pytest.approx(made[1].recovery_s)
+    assert now.outage is not None
+    assert now.outage.mean_s == pytest.approx(made[1].outage_s)
     assert now.parts is not None
     assert now.parts.part(RESTART).mean_s == pytest.approx(30.0 - 1.0 - JOB.transfer_s)
 
@@ -229,8 +229,8 @@ def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> No
 def test_what_was_seen_is_between_best_and_worst(system: str, seen: Sequence[float]) -> None:
     job = replace(JOB, system=system, interval_s=60.0)
     none = pd.DataFrame(columns=list(COLUMNS))
-    observed = [Observation(interval_s=60.0, recovery_s=each) for each in seen]
-    total = known(job, none, observed).recovery(job, 60.0).total
+    observed = [Observation(interval_s=60.0, outage_s=each) for each in seen]
+    total = known(job, none, observed).outage(job, 60.0).total
     assert total.best_s <= min(seen)
     assert max(seen) <= total.worst_s
     assert min(seen) <= total.mean_s <= max(seen)
@@ -285,5 +285,5 @@ def test_an_amount_of_data_has_a_unit(text: str) -> None:
 
 def test_what_is_not_known_of_source_replay_is_no_number() -> None:
     unknown = option(advise(replace(JOB, window_s=None), NOTHING_RUN), SchemeName.REPLAY)
-    assert unknown.recovery is None
+    assert unknown.outage is None
     assert unknown.utilization is None

@@ -16,7 +16,7 @@ def kills(**outages: list[float | None]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = [
         {
             "scheme": name.split("_")[0], "mode": "micro-batch", "trigger_s": 2.0,
-            "kill": f"a {name.split('_')[1]}", "recovery_s": seconds, "at_least_s": None,
+            "kill": f"a {name.split('_')[1]}", "outage_s": seconds, "at_least_s": None,
             "why_not": None if seconds else Unrecovered.TWIN_BEHIND, "wrong": 0,
         }
         for name, found in outages.items()

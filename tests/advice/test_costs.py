@@ -59,7 +59,7 @@ def test_each_kill_has_its_outage_and_its_late_results(tmp_path: Path) -> None:
     kills = costs.kills_of(results(tmp_path))
     assert kills["kill"].tolist() == ["a worker", "a rack"]
     # From when the first late window would have come, 9 s and 21 s, until the last one came.
-    assert kills["recovery_s"].tolist() == pytest.approx([8 + 3 + 4 - 9, 23 + 3 + 6 - 21])
+    assert kills["outage_s"].tolist() == pytest.approx([8 + 3 + 4 - 9, 23 + 3 + 6 - 21])
     # Three words in each of the windows that began at 5 to 8 s, and at 17 to 23 s.
     assert kills["late"].tolist() == [12, 21]
     assert kills[["repeated", "wrong"]].to_numpy().tolist() == [[0, 0], [0, 0]]
@@ -99,7 +99,7 @@ def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
         return pd.DataFrame(
             {
                 "scheme": "active", "mode": "micro-batch", "trigger_s": 2.0, "kill": "a rack",
-                "repeat": range(len(outages)), "recovery_s": outages, "at_least_s": None,
+                "repeat": range(len(outages)), "outage_s": outages, "at_least_s": None,
                 "why_not": None, "output_gap_s": None, "late": 3, "repeated": 0, "wrong": 0,
             }
         )  # fmt: skip

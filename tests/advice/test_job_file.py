@@ -42,13 +42,13 @@ def test_what_try_measured_is_what_advise_reads(tmp_path: Path) -> None:
     document = advised("--job", str(path))
     job, observed = job_file.job_of(lines)
     assert document["job"] == json.loads(json.dumps(asdict(job))), "the page advises on the same"
-    assert [(each.interval_s, each.recovery_s) for each in observed] == [(1.0, 6.0), (1.0, 11.0)]
+    assert [(each.interval_s, each.outage_s) for each in observed] == [(1.0, 6.0), (1.0, 11.0)]
     wanted = {"rate_per_s": 100.0, "nodes": 4, "racks": 2, "interval_s": 1.0, "window_s": 10.0}
     assert {name: document["job"][name] for name in wanted} == wanted
     assert document["observed"]["observations"] == 2
     # The kills of `test_costs`: 6 s of a worker and 11 s of a rack.
     assert "observed: [1s:6s, 1s:11s]" in path.read_text()
-    assert document["now"]["recovery"]["worst_s"] >= 11.0
+    assert document["now"]["outage"]["worst_s"] >= 11.0
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ JOB = ("--system", "flink-2", "--rate", "20000", "--state", "4GB", "--mttf", "30
 OUT = ("--detection", "0s", "--restart", "2min", "--restore", "0s", "--interval", "1min")
 
 
-def test_the_capacity_that_a_recovery_needs_is_the_answer() -> None:
+def test_the_capacity_that_an_outage_needs_is_the_answer() -> None:
     found = advised(*JOB, *OUT, "--within", "5min")["needed"]
     assert found["mean_per_s"] == pytest.approx(20_000 * (1 + (30 + 120) / 180))
     assert found["worst_per_s"] == pytest.approx(20_000 * (1 + (60 + 120) / 180))

@@ -56,7 +56,7 @@ def test_a_kill_has_its_system_its_interval_and_its_recovery(tmp_path: Path) -> 
     found = kills_of(run_of(tmp_path, CHECKPOINTED, recoveries=recoveries(9.0, 0.0, None)))
     assert found.frame["system"].tolist() == ["spark", "spark"]
     assert found.frame["interval_s"].tolist() == [2.0, 2.0]
-    assert found.frame["recovery_s"].tolist() == [9.0, 0.0]
+    assert found.frame["outage_s"].tolist() == [9.0, 0.0]
     assert found.left_out == {"its recovery is not known": 1}
 
 
@@ -137,7 +137,7 @@ def test_a_kill_that_was_not_over_is_known_to_have_lasted_so_long(
         rows = rows.drop(columns="recovery_s")
     kept: dict[str, Any] = {series: rows}
     found = kills_of(run_of(tmp_path, CHECKPOINTED, **kept))
-    assert list(zip(found.frame["recovery_s"], found.frame["over"], strict=True)) == seen
+    assert list(zip(found.frame["outage_s"], found.frame["over"], strict=True)) == seen
     assert sum(found.left_out.values()) == count - len(seen)
 
 
@@ -146,7 +146,7 @@ def kills(**runs: list[float]) -> pd.DataFrame:
     rows = [
         {
             "system": "spark", "experiment": "e", "run": run, "interval_s": 2.0,
-            "recovery_s": abs(took), "over": took >= 0.0,
+            "outage_s": abs(took), "over": took >= 0.0,
         }
         for run, recovery in runs.items()
         for took in recovery
@@ -168,7 +168,7 @@ def test_kills_that_were_not_over_count_in_predictions_and_in_errors() -> None:
     predicted = judged.kills.groupby("run")["predicted_s"].first()
     assert predicted["b"] == 20.5, "half were over by 11 s, so the median is 20.5 s at least"
     assert predicted["a"] == 25.0, "not 17.75, the median of those that came back"
-    shown = judged.predicted.set_index(["run", "recovery_s"])["error"].sort_index()
+    shown = judged.predicted.set_index(["run", "outage_s"])["error"].sort_index()
     assert shown.loc["a", 30.0].tolist() == pytest.approx([5 / 30] * 2), "so much is missing"
     assert shown.loc["b", 10.5].tolist() == pytest.approx([10.0 / 10.5])
     assert judged.error is not None

@@ -46,16 +46,16 @@ def test_people_read_it_in_80_columns() -> None:
     assert all(len(line) <= 80 or "://" in line for line in text.splitlines())
     for words in (
         "a failure today, with a checkpoint interval of 10 min",
-        "your runs: 3 of your recoveries",
+        "your runs: 3 of your outages",
         "checkpoint interval: 12 min = T*, which leaves most time for work",
-        "recovery at worst",
+        "outage at worst",
         "the next one is outside of what these 3 show with a probability of 50%",
         "more in a year",
-        "from 3 recoveries of yours: out for",
+        "from 3 outages of yours: down for",
         "each predicted from the others, off",
         "* Flink 1.14 to 1.18 has none: as it would be",
         "assumed, because not given: --racks 1, --depth 3",
-        "on 6 recoveries that others published",
+        "on 6 outages that others published",
     ):
         assert words in " ".join(text.split()), words
 
@@ -68,7 +68,7 @@ def test_a_file_of_the_lag_is_an_observation(tmp_path: Path) -> None:
     done = invoke(*JOB, "--interval", "60s", "--observed", str(file), "--json")
     document = json.loads(done.stdout)
     assert document["capacity_per_s"] == pytest.approx(30_000.0, rel=0.01)
-    assert document["observed"]["outage_s"] == pytest.approx(30.0, abs=2.0)
+    assert document["observed"]["downtime_s"] == pytest.approx(30.0, abs=2.0)
     with pytest.raises(UsageError, match="how far apart"):
         raise invoke(*JOB, "--observed", str(file)).exception
 

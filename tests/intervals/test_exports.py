@@ -46,7 +46,7 @@ PROMETHEUS = json.dumps(
 @pytest.mark.parametrize("text", [GRAFANA, LONG, PROMETHEUS], ids=["wide", "long", "JSON"])
 def test_every_export_shows_the_outage_and_the_capacity(text: str) -> None:
     found = read_lag(text, name="mine", interval_s=60, rate_per_s=RATE)
-    assert (found.outage_s, found.capacity_per_s) == (OUT_S, CAPACITY)
+    assert (found.downtime_s, found.capacity_per_s) == (OUT_S, CAPACITY)
     assert len(read_series(text, name="mine")) == 2
 
 

@@ -23,7 +23,7 @@ RATE = 1000.0
 
 
 def seen(*pairs: tuple[float, float]) -> list[Observation]:
-    return [Observation(interval_s=interval, recovery_s=took) for interval, took in pairs]
+    return [Observation(interval_s=interval, outage_s=took) for interval, took in pairs]
 
 
 @given(
@@ -34,13 +34,13 @@ def seen(*pairs: tuple[float, float]) -> list[Observation]:
     st.integers(2, 5),
 )
 def test_a_fit_finds_the_outage_and_the_capacity_that_made_the_recoveries(
-    outage_s: float, busy: float, interval_s: float, apart: float, count: int
+    downtime_s: float, busy: float, interval_s: float, apart: float, count: int
 ) -> None:
     capacity = RATE / busy
     intervals = [interval_s * apart**place for place in range(count)]
-    made = seen(*((each, predict_s(outage_s, capacity, each, RATE)) for each in intervals))
+    made = seen(*((each, predict_s(downtime_s, capacity, each, RATE)) for each in intervals))
     found = fit_observed(made, rate_per_s=RATE)
-    assert found.outage_s == pytest.approx(outage_s, rel=1e-4, abs=1e-4)
+    assert found.downtime_s == pytest.approx(downtime_s, rel=1e-4, abs=1e-4)
     assert found.capacity_per_s == pytest.approx(capacity, rel=1e-4)
     # What is left out here may leave one interval, which does not tell the capacity.
     if count > 3:
@@ -53,13 +53,13 @@ def test_what_is_no_pair_is_refused(text: str) -> None:
         parse_observation(text)
 
 
-def lag(outage_s: int, rate: int, spare: int, *, iso: bool = False) -> str:
+def lag(downtime_s: int, rate: int, spare: int, *, iso: bool = False) -> str:
     """Return a lag of 500 that grows by ``rate`` while out, then shrinks by ``spare`` a second."""
     rows, waits = ["time,lag"], 500.0
     for second in range(200):
         stamp = f"2026-11-23T10:{second // 60:02}:{second % 60:02}" if iso else str(second)
         rows.append(f"{stamp},{waits:g}")
-        out = 20 <= second < 20 + outage_s
+        out = 20 <= second < 20 + downtime_s
         waits = waits + rate if out else max(500.0, waits - spare)
     return "\n".join(rows) + "\n"
 
@@ -121,8 +121,8 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("text", READABLE.values(), ids=READABLE)
 def test_a_record_of_the_lag_is_read_whatever_its_form(text: str) -> None:
     found = read_lag(text, name="lag.csv", interval_s=60.0, rate_per_s=10_000.0)
-    assert found.outage_s == pytest.approx(45.0, abs=5.0)
-    assert found.recovery_s == pytest.approx(130.5, abs=5.0), "back at 5 % of the largest lag"
+    assert found.downtime_s == pytest.approx(45.0, abs=5.0)
+    assert found.outage_s == pytest.approx(130.5, abs=5.0), "back at 5 % of the largest lag"
     assert found.capacity_per_s == pytest.approx(15_000.0, rel=0.01)
 
 
@@ -175,19 +175,19 @@ def test_a_file_without_a_recovery_is_refused(text: str, words: str) -> None:
 
 
 def test_an_impossible_observation_is_refused() -> None:
-    for interval_s, recovery_s in ((-1.0, 5.0), (1.0, 0.0)):
+    for interval_s, outage_s in ((-1.0, 5.0), (1.0, 0.0)):
         with pytest.raises(UsageError, match="observed"):
-            Observation(interval_s=interval_s, recovery_s=recovery_s)
+            Observation(interval_s=interval_s, outage_s=outage_s)
     with pytest.raises(UsageError, match="nothing was observed"):
         fit_observed([], rate_per_s=RATE)
 
 
 @given(st.floats(0.5, 600.0), st.floats(0.05, 0.9), st.floats(0.0, 1000.0))
 def test_one_recovery_gives_the_outage_where_the_capacity_is_known(
-    outage_s: float, busy: float, interval_s: float
+    downtime_s: float, busy: float, interval_s: float
 ) -> None:
     capacity = RATE / busy
-    made = seen((interval_s, predict_s(outage_s, capacity, interval_s, RATE)))
+    made = seen((interval_s, predict_s(downtime_s, capacity, interval_s, RATE)))
     found = fit_observed(made, rate_per_s=RATE, capacity_per_s=capacity)
-    assert found.outage_s == pytest.approx(outage_s, rel=1e-6, abs=1e-6)
+    assert found.downtime_s == pytest.approx(downtime_s, rel=1e-6, abs=1e-6)
     assert found.errors == []
