@@ -18,10 +18,11 @@ from harness.claims.cells import Cells
 from harness.claims.samples import FEWEST, Sample
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
+from harness.pages.cards import command
 from harness.pages.outages import outage_rows
 from harness.results.record import TOO_FEW_CORES, Profile
-from harness.running.code import of_other_code
-from harness.running.discovery import page_of
+from harness.running.discovery import estimate_s, page_of
+from harness.text import format_duration
 
 Items = Mapping[str, Assessment]
 """What was judged, by the experiment's id."""
@@ -163,8 +164,8 @@ class Question:
     """What speaks against it whatever was measured."""
     details: Callable[[Sequence[Assessment]], Sequence[Mapping[str, str]]] = lambda judged: ()
     """Further lines: ``text``, and the link ``href`` with its ``title``."""
-    run: str
-    """The command that checks it."""
+    run: str = ""
+    """The command that checks it, where that is not a new run of its figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +173,13 @@ class Ground:
     """A figure that an answer rests on."""
 
     words: str
-    """What it rests on: ``live, 1 to 5 passes``."""
+    """What it rests on, and what that is worth: ``live, 1 pass: the order of magnitude, no more``.
+    """
+    command: str
+    takes: str
+    """Duration of the command on two cores."""
+    expect: str
+    """What the command should show, compared with the answer."""
     title: str
     href: str
     records: str
@@ -224,13 +231,19 @@ def _answer(question: Question, items: Items) -> Answer | None:
         return None
     undecided = [f"{claim.word}: “{claim.text}”" for claim in claims if claim.held is None]
     limits = [text for each in question.limits if (text := _filled(each, slots)) is not None]
-    used = [each for each in dict.fromkeys(n.figure for n in numbers.values()) if each]
+    endless = [
+        f"{bar.label}: {bar.never} of its outages {'was' if bar.never == 1 else 'were'} not over "
+        "while watched"
+        for bar in bars
+        if bar.never
+    ]
+    used = [items[n] for n in dict.fromkeys(n.figure for n in numbers.values()) if n]
     return Answer(
         question=question,
         sentences=[each for each in sentences if each is not None],
         bars=bars,
-        grounds=[_ground(items[name], numbers.values()) for name in used],
-        against=[*_doubts(used, items, numbers.values()), *_endless(bars), *undecided, *limits],
+        grounds=[_ground(item, numbers.values()) for item in used],
+        against=[*_doubts(used), *endless, *undecided, *limits],
         details=question.details([*items.values()]),
     )
 
@@ -246,53 +259,45 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _ground(item: Assessment, numbers: Collection[Number]) -> Ground:
-    live = item.experiment.origin is Origin.MEASURED
-    counts = sorted({n.n for n in numbers if n.figure == item.experiment.id})
-    words = item.experiment.origin.value
-    if live:
+    experiment = item.experiment
+    counts = sorted({n.n for n in numbers if n.figure == experiment.id})
+    words, expect = experiment.origin.value, "the same numbers"
+    if experiment.origin is Origin.MEASURED:
         least = f"{counts[0]} to " if counts[0] < counts[-1] else ""
-        words = f"{Basis.LIVE}, {least}{_passes(counts[-1])}"
+        passes = f"{Basis.LIVE}, {least}{counts[-1]} {'pass' if counts[-1] == 1 else 'passes'}"
+        worth, expect = _worth(counts[0])
+        words = f"{passes}: {worth}"
+    again_s = estimate_s(experiment, item.profile, item.campaign.newest.repeats)
     return Ground(
         words=words,
-        title=item.experiment.title,
-        href=f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
-        records=item.experiment.measurement.id,
+        command=command(item),
+        takes=f"about {format_duration(again_s)}" if again_s >= 10.0 else "some seconds",
+        expect=expect,
+        title=experiment.title,
+        href=f"{page_of(experiment)}.html#{experiment.anchor}",
+        records=experiment.measurement.id,
     )
 
 
-def _passes(n: int) -> str:
-    return f"{n} pass" if n == 1 else f"{n} passes"
+def _worth(passes: int) -> tuple[str, str]:
+    """Return the worth of a median of so many passes, and what to expect of another one."""
+    if passes >= FEWEST:
+        return "95 % intervals", "medians within these intervals, or intervals that meet them"
+    few = "the order of magnitude, no more" if passes == 1 else "rough, without an interval"
+    return few, "other numbers of the same order of magnitude"
 
 
-def _doubts(used: Sequence[str], items: Items, numbers: Collection[Number]) -> list[str]:
+def _doubts(used: Sequence[Assessment]) -> list[str]:
     """Return what the records themselves say against their numbers."""
     found = []
-    if any(items[name].profile is Profile.SMOKE for name in used):
+    if any(item.profile is Profile.SMOKE for item in used):
         found.append("the smoke profile, whose runs are too short to decide it")
-    live = {name for name in used if items[name].experiment.origin is Origin.MEASURED}
-    few = {n.n for n in numbers if n.figure in live and n.few}
-    if few:
-        found.append(
-            f"few samples: some numbers come from {_passes(min(few))}; "
-            f"an interval takes {FEWEST} passes"
-        )
-    records = [record for name in used for record in items[name].campaign.valid]
-    if any(of_other_code(items[name].campaign.valid) for name in used):
-        found.append("made by an earlier version of the code that measures it")
+    records = [record for item in used for record in item.campaign.valid]
     if doubts := sum(bool(record.again) for record in records):
         found.append(f"{doubts} of {len(records)} runs are in doubt: others used the machine")
     if short := sum(bool(record.values.get(TOO_FEW_CORES)) for record in records):
         found.append(f"{short} of {len(records)} runs had too few idle cores for their times")
     return found
-
-
-def _endless(bars: Sequence[Number]) -> list[str]:
-    return [
-        f"{bar.label}: {bar.never} of its outages {'was' if bar.never == 1 else 'were'} not over "
-        "while watched"
-        for bar in bars
-        if bar.never
-    ]
 
 
 def lines(found: Sequence[Answer]) -> list[str]:
@@ -309,7 +314,8 @@ def lines(found: Sequence[Answer]) -> list[str]:
             more = len(each.against) - 1
             rest = f" (and {more} more in the report)" if more else ""
             shown.append(f"   against it: {each.against[0]}{rest}")
-        shown.append(f"   check it: {each.question.run}")
+        again = [f"{ground.command} ({ground.takes})" for ground in each.grounds]
+        shown += [f"   check it: {one}" for one in again or [each.question.run]]
     return shown
 
 
@@ -322,8 +328,8 @@ def in_readme(readme: str, found: Sequence[Answer], site: str) -> str:
     lines = [
         f"{number}. **{each.question.words}** {each.sentences[0]} "
         f"*{'; '.join(dict.fromkeys(ground.words for ground in each.grounds)) or 'all verdicts'}* "
-        f"([more]({site}/index.html#finding-{each.question.id}), "
-        f"[picture]({site}/figures/finding-{each.question.id}.svg), `{each.question.run}`)"
+        f"([more, and how to check it]({site}/index.html#finding-{each.question.id}), "
+        f"[picture]({site}/figures/finding-{each.question.id}.svg))"
         for number, each in enumerate(found, 1)
     ]
     text = "\n".join(lines)

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from harness.experiment import Experiment
-from harness.pages.facets import Facets, of_setting
+from harness.pages.facets import NOT_RECORDED, Facets, of_setting
 from harness.results import kills as table
 from harness.results.kills import BETWEEN_NODES, FIELDS
 from harness.results.recorded import kill_windows, kills_in
@@ -27,7 +27,6 @@ MEANINGS: Mapping[str, str] = {
     "replay": "until it was as far as before the failure",
     "output": "from the first signal until output was on time again, as seen from outside",
 }
-NOT_KEPT = "not recorded"
 FEW = 3
 """Events of a kind around one kill that have a line each."""
 Row = Mapping[Any, Any]
@@ -159,7 +158,7 @@ def _near(
 
 def _own_phases(kill: table.Kill) -> list[Phase]:
     """Return the phases that the engine reports: detection, restart, restore, replay."""
-    why = kill.paper_recovery_why_not or NOT_KEPT
+    why = kill.paper_recovery_why_not or NOT_RECORDED
     if kill.detection_s is None:
         return [Phase(name=name, why_not=why) for name in PHASES[:4]]
     since_s = max(0.0, kill.detection_s)
@@ -190,7 +189,7 @@ def _output(kill: table.Kill) -> Phase:
     least_s = kill.recovery_at_least_s
     if least_s is not None:
         return Phase(name="output", from_s=0.0, until_s=least_s, open=True, why_not=why)
-    return Phase(name="output", why_not=why or NOT_KEPT)
+    return Phase(name="output", why_not=why or NOT_RECORDED)
 
 
 def _happenings(
@@ -261,7 +260,7 @@ def _facts(kill: table.Kill) -> list[tuple[str, str]]:
 def seconds(value: float | None) -> str:
     """Return a time for people: "12 ms", "3.4 s", or that it was not recorded."""
     if value is None:
-        return NOT_KEPT
+        return NOT_RECORDED
     if abs(value) < 1e-6:  # less than the clocks resolve
         return "0 s"
     factor, unit = (

@@ -20,6 +20,7 @@ from harness.pages.outages import outages
 from harness.pages.sentences import counted, counts
 from harness.results.provenance import describe_machine, describe_versions
 from harness.results.record import Profile
+from harness.running.code import of_other_code
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -47,7 +48,8 @@ def overview(
     findings go into ``files``. Machine and versions are those of the newest record, of this
     process without any."""
     claims = counted(judged)
-    records = [record for item in judged for record in item.campaign.records]
+    records = {record.run: record for item in judged for record in item.campaign.records}.values()
+    older = of_other_code(records)
     newest = max(records, key=lambda record: record.started_unix_s, default=None)
     return {
         "machine": describe_machine() if newest is None else newest.machine,
@@ -61,6 +63,9 @@ def overview(
             }
             for each in findings
         ],
+        "older": older,
+        "commits": sorted({each.commit[:8] for each in records if each.experiment in older}),
+        "runs": len(records),
         "printed": published.sentence(printed),
         "outages": outages(judged),
         **counts(judged),
@@ -73,11 +78,8 @@ def overview(
 
 def _origins(judged: Sequence[Assessment]) -> str:
     """Return "3 figures measured on real servers, 2 simulated, 4 computed"."""
-    counts = Counter(item.experiment.origin for item in judged)
-    words = {
-        Origin.MEASURED: "measured on real servers",
-        Origin.SIMULATED: "simulated",
-        Origin.COMPUTED: "computed",
-    }
-    assert set(words) == set(Origin)
-    return ", ".join(f"{counts[origin]} {words[origin]}" for origin in words)
+    count = Counter(item.experiment.origin for item in judged)
+    return (
+        f"{count[Origin.MEASURED]} measured on real servers, {count[Origin.SIMULATED]} simulated, "
+        f"{count[Origin.COMPUTED]} computed"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -16,8 +15,14 @@ from harness.pages.assessment import Assessment
 from harness.results.kills import Kill
 from harness.running.discovery import page_of
 
-EVERY: Mapping[str, Any] = MappingProxyType({})
-LATE_FOR = "results were late for"
+_ENGINES = {
+    "structured": "stock Spark (micro-batches)",
+    Mode.REAL_TIME.value: "stock Spark (real-time mode)",
+    "tasks": "the task engine",
+    "kafka-streams": "Kafka Streams",
+    "flink": "Flink",
+}
+"""Words for engines; one of a user's own has its name alone."""
 MEASURES = ("late_for_s", "outage_s", "recovery_s")
 """Columns of an experiment's table that measure an outage. The last is that of records from before
 2026-11-27, which lack an outage: their relapses are added to it."""
@@ -47,12 +52,11 @@ def _of_figure(item: Assessment) -> dict[str, Any] | None:
     return {
         "title": item.experiment.title,
         "href": f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
-        "measure": LATE_FOR,
         "rows": rows,
     }
 
 
-def outage_rows(item: Assessment, where: Mapping[str, Any] = EVERY) -> list[dict[str, Any]]:
+def outage_rows(item: Assessment, where: Mapping[str, Any] = {}) -> list[dict[str, Any]]:
     """Return the outages of a figure's kills, those with these values, by engine and scheme."""
     kills = _kills(item)
     if kills is None:
@@ -60,7 +64,7 @@ def outage_rows(item: Assessment, where: Mapping[str, Any] = EVERY) -> list[dict
     for name, value in where.items():
         kills = kills[kills[name] == value]
     return [
-        {"engine": _engine(str(engine)), "scheme": str(scheme), **row}
+        {"engine": _ENGINES.get(str(engine), str(engine)), "scheme": str(scheme), **row}
         for (engine, scheme), own in kills.groupby(["engine", "scheme"], sort=False)
         if (row := _summary(own)) is not None
     ]
@@ -126,15 +130,3 @@ def _between(sample: Sample) -> str:
     if math.isinf(sample.high):
         return f" ({sample.low:.3g} s and more)"
     return f" ({sample.low:.3g} to {sample.high:.3g} s)"
-
-
-def _engine(name: str) -> str:
-    """Return the words for an engine; one of a user's own has its name alone."""
-    known = {
-        "structured": "stock Spark (micro-batches)",
-        Mode.REAL_TIME.value: "stock Spark (real-time mode)",
-        "tasks": "task engine",
-        "kafka-streams": "Kafka Streams",
-        "flink": "Flink",
-    }
-    return known.get(name, name)

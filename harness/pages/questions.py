@@ -34,7 +34,6 @@ KILL = Question(
     limits=["the task engine is our own, and each of its tasks has a replica"],
     axis="results come late after the kill of a worker [s]",
     claims=["live/peers/exact-under-exactly-once", "live/peers/at-least-once-loses-nothing"],
-    run="./faultline run live/peers",
 )
 
 
@@ -82,7 +81,6 @@ REPLICAS = Question(
     axis="results come late after a failure of nodes or racks, as a user sees it [s]",
     limits=["the engine is our own, the task engine"],
     claims=["live/matrix/replication-back-sooner", "live/matrix/ppa-cheaper"],
-    run="./faultline run live/matrix",
 )
 
 
@@ -143,7 +141,6 @@ PARTIAL = Question(
         "live/recovery-accuracy/inc-ahead",
     ],
     limits=["nodes compute at a declared speed; the paper's times are divided by {faster}"],
-    run="./faultline run live/partial-replication live/recovery-accuracy",
 )
 
 
@@ -192,7 +189,6 @@ INTERVAL = Question(
     limits=[
         "kills and intervals, also the 30 minutes, are shortened by one factor; a restart is not"
     ],
-    run="./faultline run intervals/flink-live intervals/rival-gain",
 )
 
 
@@ -240,7 +236,6 @@ RACKS = Question(
     axis="results come late after the failure of racks, as a user sees it [s]",
     limits=["the engine is our own, the task engine"],
     claims=["live/matrix/far-back-sooner", "ppa/expected-fidelity/drawn"],
-    run="./faultline run live/matrix ppa/expected-fidelity",
 )
 
 
@@ -286,7 +281,6 @@ PARTITION = Question(
     ],
     axis="tentative tuples during a failure (DPC)",
     claims=["live/partition/tentative-corrected", "dpc/availability-bound-live/delay-proportional"],
-    run="./faultline run live/partition dpc/availability-bound-live",
 )
 
 

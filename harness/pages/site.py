@@ -41,7 +41,6 @@ from harness.results.library import SHIPPED
 from harness.results.record import OK, Record, point_key
 from harness.results.setting import AS_IT_COMES, TUNED
 from harness.results.store import RecordStore, StoredRecord
-from harness.running.code import of_other_code
 from harness.running.discovery import GROUPS, all_experiments, page_of
 from harness.text import Notify
 
@@ -236,7 +235,6 @@ def _described(label: str, machine: str, records: Sequence[Record]) -> dict[str,
         "last": last,
         "commits": sorted({record.commit[:8] for record in records}),
         **{name: ordered[-1].machine.get(name, NOT_RECORDED) for name in named},
-        "other_code": sorted(of_other_code(records).items()),
     }
 
 

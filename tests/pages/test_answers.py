@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -18,6 +18,7 @@ from harness.pages.assessment import Assessment
 from harness.pages.questions import QUESTIONS
 from harness.results.record import Profile
 from harness.running.discovery import find
+from harness.text import format_duration
 
 QUESTION = Question(
     id="wait",
@@ -33,24 +34,32 @@ QUESTION = Question(
     axis="time [s]",
     claims=["toy/one/longer"],
     limits=["only a toy"],
-    run="./faultline run toy/one",
 )
 
 
 def judged(
-    passes: int = 6, word: Word = Word.HOLDS, origin: Origin = Origin.MEASURED, **more: Any
+    passes: int = 6,
+    word: Word = Word.HOLDS,
+    origin: Origin = Origin.MEASURED,
+    profile: Profile = Profile.QUICK,
 ) -> Assessment:
     rows = [(run, s, scheme) for run in range(passes) for s, scheme in ((2.0 + run, "a"), (2, "b"))]
     held = {Word.HOLDS: True, Word.DOES_NOT_HOLD: False}.get(word)
     item = SimpleNamespace(
         experiment=SimpleNamespace(
             id="toy/one", group="live", paper="Faultline", title="A toy", anchor="toy-one",
-            origin=origin, measurement=SimpleNamespace(id="toy/one"), counterpart="",
+            origin=origin, grid={profile: [{}, {}]}, counterpart="",
+            measurement=SimpleNamespace(
+                id="toy/one", repeats={profile: 6}, seconds_per_run={profile: 15}
+            ),
         ),
-        campaign=SimpleNamespace(valid=[], engines=[]),
+        campaign=SimpleNamespace(
+            valid=[], backends=[], left_out=0,
+            newest=SimpleNamespace(root_seed=7, repeats=passes, options={}),
+        ),
         claims=[SimpleNamespace(id="longer", word=word, held=held, text="a is longer")],
         tables=lambda: {"": pd.DataFrame(rows, columns=["run", "s", "scheme"])},
-        profile=more.get("profile", Profile.QUICK),
+        profile=profile,
     )  # fmt: skip
     return cast(Assessment, item)
 
@@ -59,21 +68,29 @@ def test_a_sentence_has_the_median_with_its_interval() -> None:
     (answer,) = answers([judged()], [QUESTION])
     assert answer.sentences == ["It is 4.5 s (2 s to 7 s).", "It is 2.25 (1 to 3.5) times b."]
     assert [bar.label for bar in answer.bars] == ["a 2.25 (1 to 3.5)"]
-    assert [ground.words for ground in answer.grounds] == ["live, 6 passes"]
     assert answer.against == ["only a toy"]
 
 
-def test_few_passes_have_no_interval_and_speak_against_it() -> None:
-    (answer,) = answers([judged(passes=1)], [QUESTION])
-    assert answer.sentences[0] == "It is 2 s."
-    assert answer.grounds[0].words == "live, 1 pass"
-    assert (
-        answer.against[0]
-        == "few samples: some numbers come from 1 pass; an interval takes 6 passes"
-    )
-    assert answer.bars[0].few
-    (computed,) = answers([judged(passes=1, origin=Origin.COMPUTED)], [QUESTION])
-    assert computed.against == ["only a toy"]
+@pytest.mark.parametrize(
+    ("passes", "origin", "words", "expect"),
+    [
+        (1, Origin.MEASURED, "live, 1 pass: the order of magnitude, no more", "other numbers of"),
+        (5, Origin.MEASURED, "live, 5 passes: rough, without an interval", "other numbers of"),
+        (6, Origin.MEASURED, "live, 6 passes: 95 % intervals", "medians within these intervals"),
+        (1, Origin.COMPUTED, "computed", "the same numbers"),
+    ],
+)
+def test_the_number_of_passes_says_what_a_number_is_worth_and_what_a_new_one_may_be(
+    passes: int, origin: Origin, words: str, expect: str
+) -> None:
+    (answer,) = answers([judged(passes, origin=origin)], [QUESTION])
+    (ground,) = answer.grounds
+    assert ground.words == words
+    assert ground.expect.startswith(expect)
+    assert answer.bars[0].few is (passes < 6)
+    again = "" if passes == 6 else f" --repeats {passes}"
+    assert ground.command == f"./faultline run toy/one --profile quick --seed 7{again} --again"
+    assert ground.takes == f"about {format_duration(2 * 15 * passes)}"
 
 
 def test_an_undecided_claim_and_the_smoke_profile_speak_against_it() -> None:
@@ -104,16 +121,16 @@ def test_an_answer_is_shown_in_a_terminal_a_readme_and_a_picture() -> None:
         "1. How long?",
         "   It is 4.5 s (2 s to 7 s).",
         "   It is 2.25 (1 to 3.5) times b.",
-        "   rests on: live, 6 passes (A toy)",
+        "   rests on: live, 6 passes: 95 % intervals (A toy)",
         "   against it: only a toy",
-        "   check it: ./faultline run toy/one",
+        "   check it: ./faultline run toy/one --profile quick --seed 7 --again (about 3 min)",
     ]
     readme = (
         "a\n<!-- findings: made by ./faultline site --shipped -->\nold\n"
         "<!-- end of the findings -->\nb\n"
     )
     text = in_readme(readme, found, "site")
-    assert "1. **How long?** It is 4.5 s (2 s to 7 s). *live, 6 passes*" in text
+    assert "1. **How long?** It is 4.5 s (2 s to 7 s). *live, 6 passes: 95 % intervals*" in text
     assert "old" not in text
     assert text.startswith("a\n")
     assert text.endswith("\nb\n")

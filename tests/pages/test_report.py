@@ -273,10 +273,13 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
     know([toy(), toy(identifier="ppa/toy")])
     index = report.write_report(good).index
     assert "invariant failed:" not in index.read_text()
+    assert "./faultline run ppa/toy stock/toy</code> measures them again" in index.read_text()
     assert "<b>Profile</b> quick, smoke" in index.read_text()
     assert "my_own_run.ipynb" in (index.parent / "stock.html").read_text()
     assert "paper_ppa.ipynb" in (index.parent / "ppa.html").read_text()
-    assert "<b>Profile</b> nothing yet" in write(root=tmp_path / "empty").index.read_text()
+    empty = write(root=tmp_path / "empty").index.read_text()
+    assert "<b>Profile</b> nothing yet" in empty
+    assert "measures them again" not in empty
 
 
 def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(write: Write) -> None:
