@@ -1,6 +1,6 @@
 """The picture of an answer: a bar for each number, with its value in words beside it.
 
-A hollow bar has too few samples for an interval; a bar that ends in an arrow was not over while it
+A hollow bar has too few passes for an interval; a bar that ends in an arrow was not over while it
 was watched. Labels stand above their bars, so that a phone shows them in full."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _drawn(title: str, axis: str, bars: Sequence[Number]) -> bytes:
         axes.set_xlim(0, 1.45 * max(ends) or 1.0)
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set_title(textwrap.fill(title, _LINE), loc="left")
-        few = "; hollow: too few samples for an interval" if any(bar.few for bar in bars) else ""
+        few = "; hollow: too few passes for an interval" if any(bar.few for bar in bars) else ""
         axes.set_xlabel(textwrap.fill(axis + few, _LINE + 14))
         return lightened(saved(figure, "svg"))
 
