@@ -128,6 +128,8 @@ def in_unit(sample: Sample, unit: str) -> str:
     form = UNITS[unit]
     if sample.low is None or sample.high is None:
         return form(sample.value)
+    if sample.low == sample.high:
+        return f"{form(sample.value)} each time"
     return f"{form(sample.value)} ({form(sample.low)} to {form(sample.high)})"
 
 
