@@ -14,7 +14,7 @@ The log is a CSV of your own (node, failed, repaired), a table of the Failure Tr
 
 \b
 Examples:
-  ./faultline failures docs/examples/failure-log.csv --scale 1000 --load 12s > schedule.yaml
+  ./faultline failures failure-log.csv --begin 2 --scale 1000 --first 1s --load 6s > schedule.yaml
   ./faultline run stock/worker-kill --failures schedule.yaml --profile smoke
   ./faultline failures lanl.csv.gz --system 20 --scale 5000 --begin 100 --nodes 2 > schedule.yaml
 """

@@ -243,6 +243,16 @@ def test_a_dry_run_refuses_a_failure_after_the_end_of_the_load(tmp_path: Path) -
     assert "after the end of the load" in result.exception.what
 
 
+def test_a_failure_after_the_smoke_profiles_own_load_is_refused_before_a_cluster_starts(
+    tmp_path: Path,
+) -> None:
+    schedule = tmp_path / "late.yaml"
+    schedule.write_text("failures:\n  - {at: 7s, action: kill, target: r1n1}\n")
+    words = ["run", "stock/worker-kill", "--dry-run", "--profile", "smoke", "--out", str(tmp_path)]
+    result = CliRunner().invoke(cli, [*words, "--failures", str(schedule)])
+    assert "lies after the end of the load at 6 s" in str(result.exception)
+
+
 def test_the_example_of_a_schedule_fits_the_smoke_profile(tmp_path: Path) -> None:
     schedule = str(ROOT / "docs" / "examples" / "failures.yaml")
     words = ["run", "stock/worker-kill", "--dry-run", "--profile", "smoke", "--out", str(tmp_path)]
