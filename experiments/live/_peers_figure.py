@@ -102,7 +102,7 @@ def draw_some(kills: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, STAMP)
 
 
-STAMP = "parts count from the kill; >: not over when the load ended"
+STAMP = "parts count from the kill; >: not over at the next failure or the end of the load"
 
 
 def _rows(kills: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
@@ -124,9 +124,10 @@ def _draw_rows(rows: Mapping[str, pd.DataFrame], above: Axes) -> None:
             )  # fmt: skip
         median_s, longest_s = (float(mine["outage_s"].agg(each)) for each in ("median", "max"))
         above.plot(median_s, place, "|", color=BLACK, markersize=20, markeredgewidth=2.5)
+        bound = "" if over.any() else "> "
         above.annotate(
-            f"median {median_s:.3g} s", (longest_s, place), (7, 9), textcoords="offset points",
-            va="center", fontweight="bold",
+            f"median {bound}{median_s:.3g} s", (longest_s, place), (7, 9),
+            textcoords="offset points", va="center", fontweight="bold",
         )  # fmt: skip
     longest_s = max((float(mine["outage_s"].max()) for mine in rows.values()), default=0.0)
     above.set_xlim(0, 1.3 * max(1.0, longest_s))

@@ -190,16 +190,20 @@ def schedule_of(
 
 
 def outages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the kills of workers as seen from outside, for the report's first table."""
+    """Return the failures as seen from outside, for the report's first table.
+
+    Failures of a schedule that are not the kill of a worker are schemes of their own."""
     kills = tables["outages"]
-    kills = kills[(kills["kill"] == WORKER) & kills["outage_s"].notna()]
+    kills = kills[kills["outage_s"].notna()]
+    scheme = kills["tuning"].mask(kills["tuning"] == LIVE_TUNED, TUNED)
     live = kills["tuning"].isin([LIVE_AS_IT_COMES, LIVE_TUNED])
     return pd.DataFrame(
         {
             "engine": kills["engine"].mask(live, Mode.REAL_TIME.value),
-            "scheme": kills["tuning"].mask(kills["tuning"] == LIVE_TUNED, TUNED),
+            "scheme": scheme.where(kills["kill"] == WORKER, scheme + ", " + kills["kill"]),
             "pass": kills["run"],
             "outage_s": kills["outage_s"],
             "not_over": ~kills["caught_up"].astype(bool),
+            "kill": kills["kill"],
         }
     )

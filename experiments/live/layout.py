@@ -126,7 +126,7 @@ def lasts(
     if not (names := asked(options)):
         return None
     share = len(of_engines(points, options)) / len(points)
-    return share * usual_s, f"only {', '.join(names)} will be measured"
+    return share * usual_s, f"the mean; runs of others than {', '.join(names)} take no time"
 
 
 def words(system: System, context: Context) -> Workload:

@@ -25,7 +25,7 @@ def smallest_above_zero(column: pd.Series[float]) -> pd.Series[bool]:
 KILL = Question(
     id="kill",
     words="What does the kill of a worker cost a user of each system?",
-    parts=[Outages(figure="live/peers")],
+    parts=[Outages(figure="live/peers", where={"kill": "worker"})],
     sentences=[
         "After the kill of a worker, results come late for {all}.",
         "Late is more than 1 s later than in the same run without a kill, as a user sees it. Each "

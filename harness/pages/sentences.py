@@ -168,7 +168,7 @@ def score_lines(judged: Iterable[Assessment]) -> list[str]:
         f"{row['title']:<{width}}  "
         + ", ".join(f"{row[name]} {word.value}" for word, name in _COLUMNS.items() if row[name])
         for row in rows
-    ] + [live_line(items)]
+    ] + ([live_line(items)] if any(one.kind is ClaimKind.PAPER for one in counted(items)) else [])
 
 
 def claims_json(judged: Iterable[Assessment]) -> str:

@@ -162,6 +162,19 @@ def test_a_kill_that_comes_into_an_outage_has_none_of_its_own() -> None:
     assert found["outage_s"].fillna(-1).tolist() == pytest.approx([2.1, -1, 2.6])
 
 
+def test_failures_of_a_schedule_are_rows_of_their_own() -> None:
+    kills = pd.DataFrame(
+        {
+            "engine": FLINK, "tuning": TUNED, "run": "one",
+            "kill": [WORKER, "broker", "jobmanager"],
+            "outage_s": [2.0, 9.0, None], "caught_up": [True, False, False],
+        }
+    )  # fmt: skip
+    shown = EXPERIMENT.outages({"outages": kills}) if EXPERIMENT.outages else pd.DataFrame()
+    assert shown["scheme"].tolist() == [TUNED, f"{TUNED}, broker"]
+    assert shown["not_over"].tolist() == [False, True]
+
+
 REPORTS = Reports(
     removed_s=[112.0],
     tasks=[
@@ -375,11 +388,13 @@ def test_a_pass_is_not_trusted_without_calm_without_a_kill_and_where_a_marker_dr
 def test_the_estimate_counts_what_was_asked_for() -> None:
     grid = EXPERIMENT.grid[Profile.PAPER]
     found = peers.lasts(Profile.PAPER, grid, {"engine": (FLINK,)}, 60.0)
-    assert found == (60.0 * 4 / len(grid), "only flink will be measured")
+    assert found == (60.0 * 4 / len(grid), "the mean; runs of others than flink take no time")
     assert peers.lasts(Profile.PAPER, grid, {}, 60.0) is None
     of_flink = [one for one in grid if one["engine"] == FLINK]
     found = peers.lasts(Profile.PAPER, of_flink[:1], {"engine": (FLINK,)}, 60.0)
-    assert found == (60.0, "only flink will be measured"), "the one point that is left is measured"
+    assert found == (60.0, "the mean; runs of others than flink take no time"), (
+        "the one point that is left is measured"
+    )
 
 
 def test_wrong_engines_are_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -450,7 +465,7 @@ def test_a_schedule_begins_when_output_is_regular_and_decides_the_load(tmp_path:
     grid = EXPERIMENT.grid[Profile.SMOKE]
     found = peers.lasts(Profile.SMOKE, grid, {**options, "engine": [FLINK]}, 60.0)
     assert found is not None
-    assert found[1] == "only flink will be measured"
+    assert found[1] == "the mean; runs of others than flink take no time"
 
 
 def test_only_a_schedule_that_breaks_the_store_has_one_that_survives(tmp_path: Path) -> None:
