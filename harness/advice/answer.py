@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from harness.advice.costs import KILLS, outage_of, span_of
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 ONE, TWO = "checkpoint", "active"
 """Schemes: one query, and a second one on other workers."""
+ROWS = (
+    "Spark counts rows: the records of one window and key in a task as one, and a record of "
+    "several windows as several"
+)
+"""The meaning of Spark's number of late rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False
         verb = "makes your results" if number == 0 else "makes them"
         what = str(kill).removeprefix("a ")
         said.append(f"{'a' if number else 'A'} killed {what} {verb} {outage_of(mine)} late")
-    said[0] += "" if late_data else f" and {_lost(first)}"
+    said[0] += f" and {_lost(first, late_data=late_data)}"
     two = known[(known["scheme"] == TWO) & (known["kill"] == first["kill"].iloc[0])]
     if len(one) and len(two):
         said.append(f"a second query on other workers makes that {outage_of(two)}{_at_cost(runs)}")
@@ -89,12 +95,14 @@ def _known(kills: pd.DataFrame) -> pd.DataFrame:
     return kills[kills["outage_s"].notna() | kills["at_least_s"].notna()]
 
 
-def _lost(kills: pd.DataFrame) -> str:
+def _lost(kills: pd.DataFrame, *, late_data: bool) -> str:
     """Return whether results were lost or wrong, of runs whose results are known."""
     wrong = kills["wrong"]
     if wrong.isna().all():
         return "it is not known whether any is lost"
     worst = int(wrong.max())
+    if late_data:
+        return f"changes {worst or 'none'} of them"
     return "loses none" if worst == 0 else f"makes {worst} of them wrong or lost"
 
 
@@ -135,10 +143,13 @@ def without_a_kill(runs: pd.DataFrame, windows: pd.DataFrame) -> list[str]:
     said = []
     if len(windows):
         calm = windows.loc[windows["pass"] == "twin", "latency_s"].dropna()
-        if len(calm):
+        came = calm[np.isfinite(calm)]
+        lost = int((calm == np.inf).sum())
+        if len(came):
             said.append(
                 f"without a kill results come {calm.median():.2g} s after they are due (median; "
-                f"the slowest window {calm.max():.2g} s)"
+                f"the slowest window {came.max():.2g} s"
+                f"{f'; results of {lost} windows did not come' if lost else ''})"
             )
     words = {ONE: "one query", TWO: "two queries"}
     used = [
@@ -161,8 +172,8 @@ def late_data(runs: pd.DataFrame) -> list[str]:
         return []
     more = [after - before for before, after in zip(calm, killed, strict=True)]
     return [
-        f"late records that the watermark dropped: {span_of(calm)} without a kill, "
-        f"{span_of(killed)} with it, so {span_of(more)} due to the kill"
+        f"rows that the watermark dropped: {span_of(calm)} without a kill, {span_of(killed)} with "
+        f"it, so {span_of(more)} due to the kill ({ROWS})"
     ]
 
 

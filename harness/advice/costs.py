@@ -16,7 +16,9 @@ import pandas as pd
 
 from harness.claims.samples import FEWEST, lasting, median_of
 from harness.figures.style import SCHEMES, new_figure, styled
+from harness.judging.again import FIRST, FURTHER, deliveries
 from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
+from harness.measure.versions import compare, versions
 from harness.pages.drawing import Picture, data_uri
 from harness.pages.layout import templates
 from harness.results.kills import OVERLAPPED, Kill, Seen, Unrecovered, alone
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from harness.results.tables import Results
+    from workloads.base import Workload
 
 KILLS: Mapping[str, str] = {"node": "a worker", "rack": "a rack"}
 """Scopes of failures, and their words."""
@@ -79,18 +82,21 @@ class Page:
         return "\n".join(parts)
 
 
-def kills_of(results: Results) -> pd.DataFrame:
+def kills_of(results: Results, job: Workload | None = None) -> pd.DataFrame:
     """Return a row per kill of valid runs, with its costs.
 
     Columns: ``scheme``, ``mode``, ``trigger_s`` (in real-time mode the time between checkpoints),
     ``repeat``, ``kill`` (`KILLS`), ``outage_s``,
     ``at_least_s``, ``why_not``, ``output_gap_s``, and of the time until the next kill ``late``:
     results that came later than the twin's usual ones. Of the whole pass, so the same for each
-    kill of it: ``repeated``, ``wrong`` (None where it is unknown)."""
+    kill of it: ``repeated``, ``wrong`` (None where it is unknown). With a ``job`` that has late
+    data, wrong results are those that differ from the same input without a kill."""
     rows: list[dict[str, Any]] = []
     if not len(results.frame):
         return pd.DataFrame(rows)
     failures, windows = results.each(kill_rows), results.series("windows")
+    late_job = job if job is not None and job.late_data else None
+    delivered = {name: results.series(name) for name in (FIRST, FURTHER) if late_job}
     for row in results.frame.to_dict("records"):
         run = {str(name): value for name, value in row.items()}
         mine = failures[failures["run"] == run["run"]].sort_values("at_s")
@@ -112,7 +118,7 @@ def kills_of(results: Results) -> pd.DataFrame:
                     "output_gap_s": kill.output_gap_s,
                     "late": _late(broken, run.get("normal_latency_s"), kill.at_s, end_s),
                     "repeated": run["duplicates"],
-                    "wrong": _wrong(run),
+                    "wrong": _changed(delivered, run["run"], late_job) if late_job else _wrong(run),
                 }
             )
     return pd.DataFrame(rows)
@@ -136,6 +142,18 @@ def _wrong(run: Mapping[str, Any]) -> int | None:
     return 0 if equal else max(1, round(run["results"] * (1 - (run["accuracy_last"] or 0.0))))
 
 
+def _changed(delivered: Mapping[str, pd.DataFrame], run: str, job: Workload) -> int:
+    """Return the number of results that a run's twin lacks, has alone, or gave another value."""
+    mine = {name: own for name, f in delivered.items() if len(own := f[f["run"] == run])}
+    identity, values, tolerance = job.identity_in_run, job.values, job.tolerance
+    twin, failed = (
+        versions(deliveries(mine, name), identity, values, tolerance=tolerance).stable
+        for name in ("twin", "failed")
+    )
+    found = compare(failed, twin, identity, values, tolerance=tolerance)
+    return len(found.missing) + len(found.extra) + len(found.wrong)
+
+
 def verdict_of(runs: pd.DataFrame, *, late_data: bool = False) -> str:
     """Return whether the results were right, in a sentence.
 
@@ -143,11 +161,12 @@ def verdict_of(runs: pd.DataFrame, *, late_data: bool = False) -> str:
     if not len(runs):
         return "No run was valid, so nothing is known of its results."
     if late_data:
-        same = int(runs["output_equals_twin"].eq(True).sum())
+        same = runs["output_equals_twin"].eq(True)
+        other = "" if same.all() else f" ({runs.loc[~same, 'difference_from_twin'].iloc[0]})"
         return (
-            f"After the kills {same} of {len(runs)} runs delivered exactly the results of the same "
-            "input without a kill. The batch is no measure for a job with late records; from it "
-            f"the results differ by: {runs['difference_from_truth'].iloc[0] or 'nothing'}"
+            f"After the kills {int(same.sum())} of {len(runs)} runs delivered exactly the results "
+            f"of the same input without a kill{other}. A batch drops no late record; with the "
+            f"kills the results differ from its by: {runs['difference_from_truth'].iloc[0]}"
         )
     right = runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True)
     wrong = runs["output_equals_truth"].eq(False) | runs["output_equals_twin"].eq(False)
@@ -224,7 +243,7 @@ def notes_of(kills: pd.DataFrame) -> list[str]:
     notes = [
         "outage: for how long results came late after the kill; silence: how much longer than "
         "without a kill nothing came; late: results later than without a kill; repeated, wrong: "
-        "results of the whole pass, with both kills; under active replication both copies send "
+        "results of the whole pass, with all its kills; under active replication both copies send "
         "every result, so each is repeated without a kill, too",
         f"medians; in brackets the 95 % interval from {FEWEST} kills on, below it the least and "
         "the most",

@@ -65,7 +65,7 @@ def page_of(
     ``library``: the runs that the advice learns from, by default those of the repository."""
     by_id = {item.experiment.measurement.id: item for item in judged}
     results = by_id[KILLS].campaign.results() if KILLS in by_id else Results(pd.DataFrame(), {})
-    kills = costs.kills_of(results)
+    kills = costs.kills_of(results, workload)
     lines = job_lines(workload, results, settings, given.options)
     missing = _missing(by_id.get(KILLS), settings)
     records = by_id[KILLS].campaign.valid if KILLS in by_id else ()
@@ -133,9 +133,8 @@ def _facts(
     workload: Workload, kills: Assessment | None, runs: pd.DataFrame, settings: RunSettings
 ) -> list[str]:
     every = "" if workload.slide_s == workload.window_s else f" every {workload.slide_s:g} s"
-    what = "sessions with a gap" if workload.window_end else "windows"
     facts = [
-        f"{what} of {workload.window_s:g} s{every}, a watermark delay of "
+        f"windows of {workload.window_s:g} s{every}, a watermark delay of "
         f"{workload.watermark_delay_s:g} s",
     ]
     if len(runs):

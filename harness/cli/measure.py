@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from harness.failures.files import read_schedule
 from harness.measurement import Origin
 from harness.pages.answers import answers, lines
 from harness.pages.assessment import SMOKE_DECIDES, Assessment
+from harness.pages.outages import outage_rows
 from harness.pages.questions import QUESTIONS
 from harness.pages.report import ReportWriter, WrittenReport
 from harness.pages.sentences import score_lines
@@ -108,7 +110,7 @@ def measure(
     with store.locked():
         report = writer.write(campaigns)
     if ended == INTERRUPTED:
-        return _interrupted(report, [*experiments, *cut], campaigns, conclude)
+        return _interrupted("", report, [*experiments, *cut], campaigns, conclude)
     judged = _of(campaigns, report)
     if conclude is not None:
         _name_failed(records)
@@ -186,6 +188,10 @@ def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
     return DONE
 
 
+MOST_SHOWN = 500
+"""Characters of a number or a difference that a terminal shows."""
+
+
 def _invariant(claim: Verdict) -> bool:
     return claim.kind is ClaimKind.INVARIANT
 
@@ -223,13 +229,15 @@ def _stopped(
 ) -> int:
     """Conclude from what is there after Ctrl-C, and after an error, which is raised again."""
     if isinstance(error, KeyboardInterrupt):
-        return _interrupted(report, experiments, campaigns, conclude)
+        when = "" if error.args != (signal.SIGALRM.name,) else " at the end of its time"
+        return _interrupted(when, report, experiments, campaigns, conclude)
     if conclude is not None:
         conclude(_of(campaigns, report))
     raise error
 
 
 def _interrupted(
+    when: str,
     report: WrittenReport,
     experiments: Sequence[Experiment],
     campaigns: Campaigns,
@@ -245,7 +253,7 @@ def _interrupted(
     kept = sum(len(each.valid) + len(each.skipped) for each in one)
     total = sum(each.expected - each.left_out for each in one)
     click.echo(
-        f"interrupted: {kept} of {total} runs are kept; the same command goes on from here\n"
+        f"interrupted{when}: {kept} of {total} runs are kept; the same command goes on from here\n"
         f"report so far: {report.index}",
         err=True,
     )
@@ -324,6 +332,14 @@ def _summarize(
             if claim.why not in (None, SMOKE_DECIDES):
                 word = f" ({claim.cause.value})" if claim.cause else ""
                 click.echo(f"    why{word}: {claim.why}")
+            elif claim.held is False and _invariant(claim):
+                for name, found in claim.measured.items():
+                    click.echo(f"    {name}: {str(found)[:MOST_SHOWN]}")
+        for row in outage_rows(item) if item.experiment.origin is Origin.MEASURED else ():
+            click.echo(
+                f"  results were late for {row['outage']} under {row['engine']}, {row['scheme']} "
+                f"({row['count']})"
+            )
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
     if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):

@@ -53,8 +53,8 @@ def plain(value: Any) -> Any:
 def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
     """End what runs inside as after Ctrl-C when one of these comes."""
 
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(signal.Signals(number).name)
 
     before = {number: signal.signal(number, interrupt) for number in signals}
     try:

@@ -29,6 +29,7 @@ def sample_shown(workload: Workload, conf: Mapping[str, str]) -> str | None:
     None if it can."""
     import pandas as pd
 
+    from harness.advice.answer import ROWS
     from harness.engines.structured.local import try_sample
     from harness.engines.structured.sample import span_s
 
@@ -48,8 +49,8 @@ def sample_shown(workload: Workload, conf: Mapping[str, str]) -> str | None:
     )
     if found.difference:
         said += (
-            f"{found.late} late records were dropped by the watermark, up to "
-            f"{found.late_by_s:.3g} s behind it: {found.difference}"
+            f"late records were dropped by the watermark, {found.late} rows, up to "
+            f"{found.late_by_s:.3g} s behind it ({ROWS}): {found.difference}"
         )
     else:
         said += f"equal, within a relative tolerance of {workload.tolerance:g} for floating point"

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from hashlib import sha256
@@ -35,25 +35,31 @@ class Deadline:
         self,
         times: float,
         *,
+        least_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         alarm: Callable[[float], object] = lambda seconds: None,
     ) -> None:
-        """``alarm(seconds)`` interrupts what runs after that time; 0 calls that off."""
-        self._times, self._clock, self._alarm = times, clock, alarm
+        """``alarm(seconds)`` interrupts what runs after that time; 0 calls that off.
+
+        All runs have ``least_s`` together, however short they were announced."""
+        self._times, self._least_s, self._clock, self._alarm = times, least_s, clock, alarm
         self._announced_s = self._until = math.inf
+        self._run_s = 0.0
 
     @contextmanager
-    def over(self, announced_s: float) -> Iterator[None]:
-        """End runs in time. The first that are to be made decide the end."""
+    def over(self, announced_s: float, runs: int) -> Iterator[None]:
+        """End this number of runs in time. The first that are to be made decide the end."""
         if self._until == math.inf and announced_s > 0:
             self._announced_s = announced_s
-            self._until = self._clock() + self._times * announced_s
+            self._until = self._clock() + max(self._times * announced_s, self._least_s)
         if self._until < math.inf:
             self._alarm(max(0.0, self.left_s))
+        began_s = self._clock()
         try:
             yield
         finally:
             self._alarm(0.0)
+            self._run_s = max(self._run_s, (self._clock() - began_s) / max(1, runs))
 
     @property
     def left_s(self) -> float:
@@ -62,8 +68,8 @@ class Deadline:
 
     @property
     def near(self) -> bool:
-        """True if half of the announced duration would not end in time."""
-        return self.left_s < self._announced_s / 2
+        """True if half of the announced duration would not end in time, or not one more run."""
+        return self.left_s < max(self._announced_s / 2, self._run_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +230,10 @@ class Execution:
     def all(self) -> None:
         """Make every missing run, or those that end in time."""
         deadline = self._settings.deadline
-        with nullcontext() if deadline is None else deadline.over(seconds_left(self._runs)):
+        if deadline is None:
+            self._in_order()
+            return
+        with deadline.over(seconds_left(self._runs), sum(run.to_make for run in self._runs)):
             self._in_order()
 
     def _in_order(self) -> None:

@@ -42,7 +42,15 @@ def test_the_first_sentence_is_the_answer() -> None:
     )
     wrong = found.assign(wrong=[0, 3, 0, 0, 0])
     assert "makes 3 of them wrong or lost" in answer.headline(wrong, RUNS)
-    assert "loses none" not in answer.headline(wrong, RUNS, late_data=True)
+    assert "9 s (7 to 12) late and changes 3 of them" in answer.headline(
+        wrong, RUNS, late_data=True
+    )
+
+
+def test_a_window_that_never_came_is_not_the_slowest() -> None:
+    windows = pd.DataFrame({"pass": "twin", "latency_s": [1.0, 3.0, float("inf")]})
+    (said,) = answer.without_a_kill(pd.DataFrame(columns=["scheme"]), windows)
+    assert said.endswith("the slowest window 3 s; results of 1 windows did not come)")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ def test_the_verdict_is_the_judges(
     assert said in costs.verdict_of(found.frame)
     delivered = [None if pd.isna(each) else each for each in costs.kills_of(found)["wrong"]]
     assert delivered == [wrong, wrong]
+    if wrong is not None:  # compared with the twin, which here has what the batch has
+        late = replace(WORKLOAD, late_data=True)
+        assert costs.kills_of(found, late)["wrong"].tolist() == [wrong, wrong]
+        said = costs.verdict_of(found.frame, late_data=True)
+        assert f"After the kills {1 - wrong} of 1 runs" in said
+        assert ("(of 93 expected: 1 wrong" in said) == (wrong == 1)
 
 
 def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:

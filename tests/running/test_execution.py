@@ -232,6 +232,15 @@ def test_all_runs_end_within_twice_the_announced_time(
     assert deadline.near
 
 
+def test_a_short_run_has_the_least_time() -> None:
+    machine = Machine()
+    deadline = Deadline(2.0, least_s=240.0, clock=machine.monotonic, alarm=machine.alarm)
+    for near in (False, True):
+        with deadline.over(46.8, 1):
+            machine.spend(90)
+        assert deadline.near is near, "a third time as long would not end in time"
+
+
 def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
     (experiment,) = find(["intervals/dag-delay"])
     elsewhere = make(RecordStore(tmp_path / "a"), experiment).finished

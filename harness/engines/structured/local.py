@@ -149,7 +149,7 @@ def _unequal(
             least_s = max(workload.watermark_delay_s + stream.late_by_s, *known_s)
             least = f"{least_s:.3g} s or more"
         return UsageError(
-            f"{name}: late records were dropped by the watermark: {stream.late} "
+            f"{name}: late records were dropped by the watermark: {stream.late} rows "
             f"(numRowsDroppedByWatermark{by_s}), so as a stream the query gives other results "
             f"than as a batch: {found.describe()}",
             remedy=f"set the watermark and watermark_delay_s to {least}, and with several sources "
