@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.levels import BRIEF, BRIEFLY
+from tests.levels import DIVISORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # How long a test takes says something of the machine only: a busy one must fail none.
 settings.register_profile("faultline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile(
-    BRIEF, settings.get_profile("faultline"), max_examples=settings().max_examples // BRIEFLY
-)
+for name, divisor in DIVISORS.items():
+    settings.register_profile(
+        name, settings.get_profile("faultline"), max_examples=settings().max_examples // divisor
+    )
 settings.load_profile("faultline")
 
 

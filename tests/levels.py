@@ -1,7 +1,7 @@
 """Numbers of examples and seeds: fewer after every change, all with ``--all``.
 
-``./faultline test`` chooses the profile `BRIEF` of Hypothesis (tests/conftest.py); pytest by itself
-and ``./faultline test --all`` do not."""
+``./faultline test`` chooses the profile "brief" of Hypothesis (tests/conftest.py), with ``--all``
+"half"; pytest by itself has all examples."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from harness.experiment import Experiment
 from harness.results.record import Profile
 from harness.running.discovery import estimate_s
 
-BRIEF = "brief"
-BRIEFLY = 4
-"""The profile `BRIEF` divides the numbers of examples and seeds by this."""
+DIVISORS = {"brief": 4, "half": 2}
+"""A profile to what divides the numbers of examples and seeds."""
 
 
 def amount(whole: int) -> int:
     """Return the number of examples or seeds, at least two: a single one compares nothing.
 
     ``whole`` is their number in all other profiles."""
-    brief = settings.get_current_profile_name() == BRIEF
-    return max(2, whole // BRIEFLY) if brief else whole
+    return max(2, whole // DIVISORS.get(settings.get_current_profile_name(), 1))
 
 
 SOON_S = 1.0

@@ -35,7 +35,7 @@ class Part:
     arguments: tuple[str, ...]
 
 
-BRIEF = "--hypothesis-profile=brief"
+BRIEF, HALF = "--hypothesis-profile=brief", "--hypothesis-profile=half"
 """Fewer examples of each invariant (`tests.levels`)."""
 
 STAND_BACK = ("nice", "-n", "5")
@@ -60,12 +60,12 @@ ALL = (
         name="without servers, in parallel",
         arguments=(
             *("-m", "not cluster and not long", "-n", "3", "--dist", "worksteal"),
-            *("-p", "no:benchmark", "--durations=10"),
+            *("-p", "no:benchmark", "--durations=10", HALF),
         ),
     ),
     Part(
         name="with servers, one at a time",
-        arguments=("-m", "cluster and not long", "-n", "0", "--durations=10"),
+        arguments=("-m", "cluster and not long", "-n", "0", "--durations=10", HALF),
     ),
 )
 
