@@ -162,7 +162,7 @@ class _Shown:
             further = bool(backends)
             if further:
                 name += "--" + "-".join(campaign.backends)
-            if self.sets:
+            if any(name == known["anchor"] for known in self.cards):
                 name = re.sub(r"[^\w.-]", "-", f"{name}--{machine}-{len(self.sets) + 1}")
             backends[tuple(campaign.backends)] = None
             self._add_figure(item, name, machine)

@@ -11,6 +11,7 @@ import pytest
 
 from harness.engines.structured import sample_stream, sinks
 from harness.engines.structured.local import sampled
+from harness.engines.structured.session import with_settings
 from harness.errors import UsageError
 from workloads.base import READER, SINK, Workload
 from workloads.files import forget
@@ -111,7 +112,8 @@ def test_a_row_is_readable_since_the_commit_of_its_file(
 ) -> None:
     """Entries of the log are later than their files here, and a compacted one tells no time."""
     workload = job(tmp_path, FILES)
-    results = sample_stream.run_stream(spark, workload, tmp_path).results
+    with with_settings(spark, {"spark.sql.streaming.fileSink.log.compactInterval": "5"}):
+        results = sample_stream.run_stream(spark, workload, tmp_path).results
     out = Path(sinks.place(str(tmp_path / "checkpoint")))
     for entry in (out / sinks.LOG).iterdir():
         number = entry.name.removesuffix(".compact")
