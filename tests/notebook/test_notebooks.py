@@ -21,7 +21,7 @@ from harness.results import load
 from harness.results.provenance import ROOT
 
 ALL = notebooks()
-SHORT = ("tour", "which_scheme", "paper_dpc")
+SHORT = ("tour", "paper_dpc")
 """Notebooks that are run in the whole suite; the others take longer, and need nothing more."""
 
 
