@@ -8,38 +8,16 @@ equal to that of the same input without a failure, and to the batch query over i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from experiments.stock._figure import kill_experiment
-from harness.errors import UsageError
 from harness.experiment import Context, Outcome, Point, Profile, measured
-from harness.failures.files import read_schedule
 from harness.stock_kills.measure import point, run_kill
 from harness.stock_kills.own import OPTIONS
-from harness.stock_kills.scale import check_options, keeps, lasts, scale_of
+from harness.stock_kills.scale import check_options, keeps, lasts
 
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure one scheme at one interval: twin, both kills, truth."""
     return run_kill(point, context, racks=True)
-
-
-def _check(profile: Profile, options: Mapping[str, Any]) -> None:
-    """Refuse options that cannot be used, and a schedule that the shortest load would not hold."""
-    check_options(profile, options)
-    if "failures" not in options:
-        return
-    last_s = read_schedule(Path(options["failures"])).events[-1].at_s
-    load_s = scale_of(profile, options).whole_load_s
-    if last_s >= load_s:
-        raise UsageError(
-            f"{options['failures']}: its last event, at {last_s:g} s, lies after the end of the "
-            f"load at {load_s:.3g} s",
-            remedy="plan it earlier (of a log: ./faultline failures --load), or take a longer "
-            "--profile",
-        )
 
 
 MEASUREMENT = measured(
@@ -60,7 +38,7 @@ MEASUREMENT = measured(
     keeps=keeps,
     chooses=["harness.engines.structured.engine"],
     accepts=OPTIONS | {"failures", "text"},
-    check=_check,
+    check=check_options,
     lasts=lasts,
 )
 

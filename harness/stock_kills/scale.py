@@ -135,15 +135,6 @@ LEAST_TRIGGER_S: Mapping[Profile, float] = {
 """The shortest trigger of the grids of kills: the first that `experiments.stock.calibration`
 tries."""
 
-LONGEST_TRIGGER_S: Mapping[Profile, float] = {
-    Profile.SMOKE: 1.0,
-    Profile.QUICK: 2.0,
-    Profile.PAPER: 10.0,
-}
-"""The longest trigger of the grids that take a schedule of the user's."""
-MOST_STRETCH = 4.0
-"""The most that a calibration stretches a trigger (`harness.judging.calibration.ladder`)."""
-
 
 MOST_BYTES_PER_S, USUAL_BYTES_PER_S = 100e6, 5e6
 """A load of more bytes is refused, and one of these is advised instead."""
@@ -159,14 +150,6 @@ def scale_of(profile: Profile, options: Mapping[str, Any]) -> RunScale:
     if mine is None:
         return SCALES[profile]
     return SCALES[profile].following(mine.workload, mine.event.speed)
-
-
-def longest_load_s(profile: Profile, options: Mapping[str, Any]) -> float:
-    """Return a length that no load under a schedule of the user's exceeds."""
-    scale = scale_of(profile, options)
-    longer_s = scale.stretched_s(MOST_STRETCH * LONGEST_TRIGGER_S[profile])
-    second_s = 0.0 if scale.rack_after_s is None else scale.rack_after_s + longer_s
-    return scale.load_s + longer_s + second_s
 
 
 def cluster_spec(profile: Profile, options: Mapping[str, Any] | None = None) -> ClusterSpec:
@@ -205,7 +188,7 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
             parts=parts.names(spec.node_names, 1),
             servers=[BROKER],
             actions=set(Action),
-            duration_s=longest_load_s(profile, options),
+            duration_s=scale_of(profile, options).whole_load_s,
             lasting=True,
         )
     if "text" in options:

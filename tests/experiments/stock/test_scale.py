@@ -13,7 +13,7 @@ from experiments.stock.calibration import LOAD_S, _load_s
 from experiments.stock.workload_kill import MEASUREMENT as WORKLOAD_KILL
 from harness.errors import UsageError
 from harness.results.record import Profile
-from harness.stock_kills.scale import SCALES, check_options, lasts, longest_load_s
+from harness.stock_kills.scale import SCALES, check_options, lasts, scale_of
 from workloads.base import Workload
 from workloads.wordcount import word_count
 
@@ -81,7 +81,8 @@ def test_a_run_says_how_long_it_takes_and_why(tmp_path: Path) -> None:
     longer = ramp(Profile.QUICK, [], options, 100)
     assert longer is not None
     assert longer[0] > 100
-    assert longest_load_s(Profile.QUICK, options) > longest_load_s(Profile.QUICK, {})
+    usual = scale_of(Profile.QUICK, {})
+    assert scale_of(Profile.QUICK, options).whole_load_s > usual.whole_load_s
 
 
 def test_windows_for_days_are_refused_with_the_time_they_would_take(tmp_path: Path) -> None:
