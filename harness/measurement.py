@@ -101,7 +101,7 @@ class Context(Protocol):
     ) -> bool:
         """Record other load of the machine during the pass of that name.
 
-        Return True instead if the pass shall be made again: it is ``repeatable``, other load
+        Return True instead if the pass must be made again: it is ``repeatable``, other load
         disturbed it, and a calmer minute has come since."""
 
     def progress(

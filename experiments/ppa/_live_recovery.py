@@ -269,13 +269,13 @@ CLAIMS = [
             for longer, shorter in (("CKP-30s", "CKP-15s"), ("CKP-15s", "CKP-5s"))
             for cell, ratio in _ratios(cells, longer, shorter).items()
         },
-        "Checkpoints every 5 and 15 s are in the paper profile alone.",
+        unmeasured_because="Checkpoints every 5 and 15 s are in the paper profile alone.",
     ),
     _longer(
         "storm-longer-with-window",
         "Storm takes longer with 30 s windows than with 10 s windows",
         _with_the_window,
-        "Windows of 30 s are in the paper profile alone.",
+        unmeasured_because="Windows of 30 s are in the paper profile alone.",
     ),
     _longer(
         "storm-faster-with-short-windows",

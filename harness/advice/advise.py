@@ -104,7 +104,7 @@ class Advice:
 
     @property
     def accuracy(self) -> Sequence[str]:
-        """How far its outages were off where they could be checked, in sentences."""
+        """Return sentences about the error of its outages, where they could be checked."""
         lines = []
         if self.judged is not None and (error := self.judged.error) is not None:
             least = "" if error.known else "at least "

@@ -31,7 +31,7 @@ from harness.text import format_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of a job's outages, whatever its interval."""
+    """Facts about a job's outages that hold for every interval."""
 
     detect: Part
     restart: Sequence[Part]

@@ -110,9 +110,9 @@ def fit_observed(
 ) -> Fitted:
     """Fit downtime and, unless it is given, capacity. Raises `UsageError` without observations.
 
-    Without a given capacity, outages at intervals that are less than `SPREAD` apart do not tell
-    it: then it is None, and the whole outage counts as downtime. What was not over counts as
-    longer than it was seen (`harness.claims.samples.lasting`)."""
+    Without a given capacity it cannot be found from outages at intervals that are less than
+    `SPREAD` apart: then it is None, and the whole outage counts as downtime. What was not over
+    counts as longer than it was seen (`harness.claims.samples.lasting`)."""
     if not observations:
         raise UsageError("nothing was observed", remedy="give --observed INTERVAL:OUTAGE")
     usual_s, capacity = _solve(observations, rate_per_s, capacity_per_s)

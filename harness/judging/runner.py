@@ -105,7 +105,7 @@ class Runner:
         watch: AbstractContextManager[Any] | None,
         then: Callable[[Work, PassRecord], None],
     ) -> Made | None:
-        """Make one pass; return None if it shall be made again."""
+        """Make one pass; return None if it must be made again."""
         self.engine.configure(setup)
         setting = setting_of(self.engine.name, setup, plan, self._settings)
         if plan.name != WARM_UP:

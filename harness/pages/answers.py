@@ -282,7 +282,7 @@ def _ground(item: Assessment, numbers: Collection[Number]) -> Ground:
 
 
 def _worth(passes: int) -> tuple[str, str]:
-    """Return the worth of a median of so many passes, and what to expect of another one."""
+    """Return the worth of a median of ``passes`` passes, and what to expect of another one."""
     if passes >= FEWEST:
         return "95 % intervals", "medians within these intervals, or intervals that meet them"
     few = "the order of magnitude, no more" if passes == 1 else "rough, without an interval"

@@ -1,4 +1,4 @@
-"""The surroundings of a run on servers: its cluster, and the load of the machine beside it."""
+"""The surroundings of a run on servers: its cluster, and other load of the machine."""
 
 from __future__ import annotations
 

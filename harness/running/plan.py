@@ -39,7 +39,7 @@ class Deadline:
         clock: Callable[[], float] = time.monotonic,
         alarm: Callable[[float], object] = lambda seconds: None,
     ) -> None:
-        """``alarm(seconds)`` interrupts what runs after that time; 0 calls that off.
+        """``alarm(seconds)`` interrupts what runs after that time, and ``alarm(0)`` cancels it.
 
         All runs have ``least_s`` together, however short they were announced."""
         self._times, self._least_s, self._clock, self._alarm = times, least_s, clock, alarm
@@ -48,7 +48,7 @@ class Deadline:
 
     @contextmanager
     def over(self, announced_s: float, runs: int) -> Iterator[None]:
-        """End this number of runs in time. The first that are to be made decide the end."""
+        """End this number of runs in time. The first ones decide the end."""
         if self._until == math.inf and announced_s > 0:
             self._announced_s = announced_s
             self._until = self._clock() + max(self._times * announced_s, self._least_s)
