@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,8 @@ from harness.engines.structured import sample_stream, sinks
 from harness.engines.structured.local import sampled
 from harness.engines.structured.session import with_settings
 from harness.errors import UsageError
+from tests.workloads.kit import loaded
 from workloads.base import READER, SINK, Workload
-from workloads.files import forget
-from workloads.own import load_workload_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,6 @@ WRITE, READ = (
     FILE[FILE.index("    batch.write") :].splitlines()[0],
     "    return spark.read.parquet(path)",
 )
-REPLACE = f"{WRITE}\n"
 APPEND = '    batch.write.mode("append").parquet(path)\n'
 ADD = """    new = batch.select("window_start", "shop", "cents", "sales").collect()
     spark, old = batch.sparkSession, []
@@ -39,18 +38,15 @@ ADD = """    new = batch.select("window_start", "shop", "cents", "sales").collec
     spark.createDataFrame([*rows.values()], batch.schema).write.mode("overwrite").parquet(path)
 """
 FILES = ('"sink": write', '"sink": "parquet"')
-SCHEMA = "window_start TIMESTAMP, shop INT, cents LONG, sales LONG"
 
 
 def job(tmp_path: Path, *changes: tuple[str, str]) -> Workload:
-    text = FILE
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    path = tmp_path / "table.py"
-    path.write_text(text)
-    forget(path)
-    return load_workload_file(path)
+    return loaded(tmp_path / "table.py", FILE, *changes)
+
+
+def ran(spark: SparkSession, workload: Workload, tmp_path: Path) -> sample_stream.Streamed:
+    stream = sample_stream.stream_of(spark, workload, tmp_path)
+    return sample_stream.run_stream(workload, tmp_path, stream)
 
 
 @pytest.mark.spark
@@ -98,8 +94,6 @@ def test_a_sink_is_refused_with_its_cause(spark: SparkSession, tmp_path: Path, n
 
 @pytest.mark.parametrize("more", [{SINK: "kafka"}, {SINK: "parquet", READER: None}, {SINK: None}])
 def test_a_sink_and_its_reader_go_together(tmp_path: Path, more: dict[str, object]) -> None:
-    from dataclasses import replace
-
     workload = job(tmp_path)
     with pytest.raises(UsageError, match="sink is "):
         replace(workload, forms={**workload.forms, **more})
@@ -113,7 +107,7 @@ def test_a_row_is_readable_since_the_commit_of_its_file(
     """Entries of the log are later than their files here, and a compacted one tells no time."""
     workload = job(tmp_path, FILES)
     with with_settings(spark, {"spark.sql.streaming.fileSink.log.compactInterval": "5"}):
-        results = sample_stream.run_stream(spark, workload, tmp_path).results
+        results = ran(spark, workload, tmp_path).results
     out = Path(sinks.place(str(tmp_path / "checkpoint")))
     for entry in (out / sinks.LOG).iterdir():
         number = entry.name.removesuffix(".compact")
@@ -134,6 +128,6 @@ def test_a_reader_may_name_the_time_itself(spark: SparkSession, tmp_path: Path) 
     at = "TIMESTAMP'2020-01-01 00:00:07'"
     timed = (READ, f'{READ}.distinct().selectExpr("*", "{at} AS readable_at")')
     workload = job(tmp_path, timed)
-    sample_stream.run_stream(spark, workload, tmp_path)
+    ran(spark, workload, tmp_path)
     rows = sinks.rows_of(spark, workload, [sinks.place(str(tmp_path / "checkpoint"))])
     assert set(rows[sinks.ARRIVAL].to_pylist()) == {1_577_836_807_000}

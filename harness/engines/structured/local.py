@@ -24,7 +24,7 @@ from workloads.toolkit.records import UNSEEN_REMEDY
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,24 +69,27 @@ def sampled(
     with tempfile.TemporaryDirectory() as directory, with_settings(spark, own):
         place = Path(directory)
         # Its plan alone shows the most usual mistakes, before the seconds of a first result.
-        explained(workload, lambda: sample_stream.check_stream(spark, workload, place))
+        stream = explained(workload, lambda: sample_stream.stream_of(spark, workload, place))
+        explained(workload, lambda: sample_stream.check_stream(stream))
         began = time.monotonic()
         batch = explained(workload, lambda: sample.check_query(spark, workload))
         batch_s, began = time.monotonic() - began, time.monotonic()
-        stream = explained(workload, lambda: sample_stream.run_stream(spark, workload, place))
+        streamed = explained(workload, lambda: sample_stream.run_stream(workload, place, stream))
         stream_s = time.monotonic() - began
-        found = _compared(workload, stream.results, batch)
-        if not found.equal and not (workload.late_data and stream.late):
-            raise _unequal(spark, found, stream, workload, place)
-        no_real_time = real_time.unable(workload) or _no_real_time(spark, workload, place)
+        found = _compared(workload, streamed.results, batch)
+        if not found.equal and not (workload.late_data and streamed.late):
+            raise _unequal(found, streamed, workload, stream)
+        no_real_time = real_time.unable(workload) or _no_real_time(stream)
     return Sampled(
         results=batch,
         batch_s=batch_s,
         stream_s=stream_s,
-        late=stream.late,
-        late_by_s=stream.late_by_s,
+        late=streamed.late,
+        late_by_s=streamed.late_by_s,
         difference="" if found.equal else found.describe(),
-        again="" if stream.again is None else _again(workload, stream.again, stream.results),
+        again=(
+            "" if streamed.again is None else _again(workload, streamed.again, streamed.results)
+        ),
         no_real_time=no_real_time,
     )
 
@@ -119,37 +122,37 @@ def _again(workload: Workload, again: pd.DataFrame, before: pd.DataFrame) -> str
     return f"gives {repeated} results twice" if repeated else "changes nothing"
 
 
-def _no_real_time(spark: SparkSession, workload: Workload, directory: Path) -> str | None:
+def _no_real_time(stream: DataFrame) -> str | None:
     """Return Spark's reason against update mode and real-time mode for the stream of the sample.
 
     Spark itself gives it only after a query has begun, and then ends the query."""
     from pyspark.errors import AnalysisException
 
     try:
-        sample_stream.check_stream(spark, workload, directory, real_time=True)
+        sample_stream.check_stream(stream, real_time=True)
     except AnalysisException as error:
         return said(str(error)).rstrip(".")
-    python = sample_stream.python_part(sample_stream.analyzed(spark, workload, directory))
+    python = sample_stream.python_part(sample_stream.plan_of(stream))
     if python is not None:
         return f"a part of it runs in Python ({python}), and real-time mode runs in the JVM alone"
     return None
 
 
 def _unequal(
-    spark: SparkSession, found: Comparison, stream: Streamed, workload: Workload, directory: Path
+    found: Comparison, streamed: Streamed, workload: Workload, stream: DataFrame
 ) -> UsageError:
     """Return the message for a stream of the sample that gives other results than its batch."""
     name = f"workload {workload.name!r}"
-    if stream.late:
+    if streamed.late:
         by_s, least = "", "more"
-        if stream.late_by_s > 0:
-            by_s = f", up to {stream.late_by_s:.3g} s behind it"
+        if streamed.late_by_s > 0:
+            by_s = f", up to {streamed.late_by_s:.3g} s behind it"
             known_s = [source.lag_s for source in workload.sources]
             known_s += [end_s - begin_s for _, _, begin_s, end_s in sample.silences(workload)]
-            least_s = max(workload.watermark_delay_s + stream.late_by_s, *known_s)
+            least_s = max(workload.watermark_delay_s + streamed.late_by_s, *known_s)
             least = f"{least_s:.3g} s or more"
         return UsageError(
-            f"{name}: late records were dropped by the watermark: {stream.late} rows "
+            f"{name}: late records were dropped by the watermark: {streamed.late} rows "
             f"(numRowsDroppedByWatermark{by_s}), so as a stream the query gives other results "
             f"than as a batch: {found.describe()}",
             remedy=f"set the watermark and watermark_delay_s to {least}, and with several sources "
@@ -157,7 +160,7 @@ def _unequal(
             "late_data=True: then late records are counted, with and without a kill",
         )
     unclosed = len(found.missing) and not len(found.wrong) and not len(found.extra)
-    plan = sample_stream.analyzed(spark, workload, directory)
+    plan = sample_stream.plan_of(stream)
     bare = sample_stream.without_watermark(plan, workload)
     if unclosed and bare:
         has = "has" if len(bare) == 1 else "have"
@@ -168,7 +171,7 @@ def _unequal(
             "partner comes any more, keeps each row for ever, and sends no row without a partner",
         )
     what = f"as a stream the query gives other results than as a batch: {found.describe()}"
-    filters = sample_stream.filters_in_front(spark, plan) if unclosed else []
+    filters = sample_stream.filters_in_front(stream.sparkSession, plan) if unclosed else []
     if not filters:
         remedy = "make it a function of its input: no clock, no random numbers, no order of arrival"
         return UsageError(f"{name}: {what}", remedy=UNSEEN_REMEDY if unclosed else remedy)

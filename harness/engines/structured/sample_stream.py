@@ -107,26 +107,10 @@ def as_stream(spark: SparkSession, workload: Workload, directory: Path) -> dict[
     }
 
 
-def check_stream(
-    spark: SparkSession, workload: Workload, directory: Path, *, real_time: bool = False
-) -> None:
-    """Let Spark judge the plan of the query as a stream, without running it.
+def stream_of(spark: SparkSession, workload: Workload, directory: Path) -> DataFrame:
+    """Return the query over the sample as a stream; raise `UsageError` if it gives something else.
 
-    In append mode, or with ``real_time`` as real-time mode needs it. Raises Spark's
-    ``AnalysisException``."""
-    plan = analyzed(spark, workload, directory)
-    jvm = cast(Any, spark._jvm)
-    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-    modes = jvm.org.apache.spark.sql.streaming.OutputMode
-    if not real_time:
-        checker.checkForStreaming(plan, modes.Append())
-        return
-    checker.checkForStreaming(plan, modes.Update())
-    checker.checkAdditionalRealTimeModeConstraints(plan, modes.Update())
-
-
-def analyzed(spark: SparkSession, workload: Workload, directory: Path) -> Any:
-    """Return Spark's plan of the query as a stream, a Java object."""
+    The user's function is called once: its plan is checked, run, and asked about afterwards."""
     from pyspark.sql import DataFrame
 
     result: Any = workload.form(QUERY)(spark, as_stream(spark, workload, directory))
@@ -135,7 +119,27 @@ def analyzed(spark: SparkSession, workload: Workload, directory: Path) -> Any:
             f"workload {workload.name!r}: its query returned a {type(result).__name__}",
             remedy="return a DataFrame: Spark starts the stream, or runs the batch",
         )
-    return result._jdf.queryExecution().analyzed()
+    return result
+
+
+def plan_of(stream: DataFrame) -> Any:
+    """Return Spark's plan of a stream, a Java object."""
+    return cast(Any, stream)._jdf.queryExecution().analyzed()
+
+
+def check_stream(stream: DataFrame, *, real_time: bool = False) -> None:
+    """Let Spark judge the plan of a stream, without running it.
+
+    In append mode, or with ``real_time`` as real-time mode needs it. Raises Spark's
+    ``AnalysisException``."""
+    plan, jvm = plan_of(stream), cast(Any, stream.sparkSession._jvm)
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    if not real_time:
+        checker.checkForStreaming(plan, modes.Append())
+        return
+    checker.checkForStreaming(plan, modes.Update())
+    checker.checkAdditionalRealTimeModeConstraints(plan, modes.Update())
 
 
 def nodes_of(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -184,19 +188,18 @@ def python_part(plan: Any) -> str | None:
     return None
 
 
-def run_stream(spark: SparkSession, workload: Workload, directory: Path) -> Streamed:
+def run_stream(workload: Workload, directory: Path, stream: DataFrame) -> Streamed:
     """Run the query over the sample as a stream in append mode.
 
     Into a sink of its own, if it has one; then the last batch is written there a second time, as
     after a failure between its write and its commit."""
     write_stream(workload, directory)
-    result = workload.form(QUERY)(spark, as_stream(spark, workload, directory))
-    checkpoint = directory / "checkpoint"
+    spark, checkpoint = stream.sparkSession, directory / "checkpoint"
     own, table = SINK in workload.forms, f"sample_{workload.name.replace('-', '_')}"
     out = sinks.place(str(checkpoint))
 
     def run() -> list[dict[str, Any]]:
-        writer = result.writeStream.outputMode("append").trigger(availableNow=True)
+        writer = stream.writeStream.outputMode("append").trigger(availableNow=True)
         if own:
             writer = sinks.writing(writer, workload, out)
         else:
