@@ -15,12 +15,13 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pandas as pd
 
 from experiments.live._cpu import CpuWatch, cpu_s
 from harness.cli.output import elapsed_reporter
@@ -54,11 +55,6 @@ PARAMETERS = TaskParameters(notes_progress=False, heartbeat_s=1.0, suspect_s=5.0
 have to wait longer for one than the usual second."""
 
 
-def levels_for(nodes: int) -> int:
-    """Return the levels of a topology with 1.3 copies a node, replicas included."""
-    return int(math.log2(nodes)) - 1
-
-
 def live(nodes: int) -> dict[str, float]:
     """Start this number of nodes, make both passes, and return what they cost."""
     say = elapsed_reporter()
@@ -83,7 +79,7 @@ def live(nodes: int) -> dict[str, float]:
             found |= _decisions(engine, *killed, found["coordinator_cores"])
             wrong = [made.wrong() for made, _ in (quiet, killed)]
             found |= {name: float(sum(one[name] for one in wrong)) for name in wrong[0]}
-    say(f"{nodes} nodes: {_shown(found)}")
+    say(f"{nodes} nodes: {', '.join(f'{name} {value:.4g}' for name, value in found.items())}")
     return found
 
 
@@ -100,7 +96,7 @@ def _kills(nodes: int) -> Schedule:
 
 
 def _made(runner: Runner, nodes: int, schedule: Schedule, load_s: float) -> tuple[Made, CpuWatch]:
-    levels = levels_for(nodes)
+    levels = int(math.log2(nodes)) - 1  # 1.3 copies a node, replicas included
     workload = synthetic(seed=1, levels=levels, keys=100, window_s=10)
     name = f"{nodes}-{len(schedule.events)}"
     watch = CpuWatch(partial(cpu_s, runner.cluster, runner.engine))
@@ -125,42 +121,29 @@ def _decisions(
     lasting = KILLS * GAP_S - 1.0  # without the coordinator's own end
     used = watch.between(start, start + lasting)[COORDINATOR]
     revived = [event for event in engine.said() if event["event"] == "begun"]
+    killed = {victim.node for done in record.injected for victim in done.victims}
     return {
         "decision_ms": 1e3 * max(0.0, used - idle_cores * lasting) / KILLS,
         "recovery_s": _recovery_s(record),
-        "falsely_dead": float(len(_falsely_dead(record))),
+        "falsely_dead": float(len({*_seen(record, EventKind.DETECTED)["target"]} - killed)),
         "coordinators": float(len(revived)),
     }
 
 
-def _of(record: PassRecord, kind: EventKind) -> Sequence[tuple[str, float]]:
-    rows = record.incidents[record.incidents["event"] == kind.value]
-    return [
-        (str(target), float(at_s))
-        for target, at_s in zip(rows["target"], rows["at_s"], strict=True)
-    ]
-
-
-def _falsely_dead(record: PassRecord) -> set[str]:
-    """Return the nodes that were counted as dead and that nobody killed."""
-    killed = {victim.node for done in record.injected for victim in done.victims}
-    return {target for target, _ in _of(record, EventKind.DETECTED)} - killed
+def _seen(record: PassRecord, kind: EventKind) -> pd.DataFrame:
+    return record.incidents[record.incidents["event"] == kind.value]
 
 
 def _recovery_s(record: PassRecord) -> float:
     """Return the median time from a node's kill until all that ran on it runs elsewhere."""
-    recovered = _of(record, EventKind.RECOVERED)
-    waits = []
+    recovered = _seen(record, EventKind.RECOVERED)
+    waits: list[float] = []
     for done in record.injected:
         at_s = done.victims[0].earliest_unix_s - record.start_unix_s
-        later = [seen - at_s for target, seen in recovered
-                 if target == done.event.target and seen >= at_s]  # fmt: skip
-        waits += [min(later)] if later else []
+        seen_s = recovered[recovered["target"] == done.event.target]["at_s"]
+        later_s = seen_s[seen_s >= at_s]
+        waits += [float(later_s.min()) - at_s] if len(later_s) else []
     return statistics.median(waits) if waits else math.nan
-
-
-def _shown(found: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in found.items())
 
 
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:

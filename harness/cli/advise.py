@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.advice.job import ASSUMED, ASSUMED_LATENCY_S, ASSUMED_SYSTEM
+from harness.cache import to_stderr
 from harness.cli.options import DURATION, DURATION_OR_0, PATH, SHARE, SIZE, results_option
-from harness.cli.output import emit_json, json_option, show
+from harness.cli.output import json_option, show
 from harness.errors import UsageError
 from harness.intervals.systems import SYSTEMS, Failure
 from harness.text import did_you_mean, read_given
@@ -109,7 +110,6 @@ def _job_options(command: Callable[..., None]) -> Callable[..., None]:
     "--failure",
     type=click.Choice([each.value for each in Failure]),
     default=Failure.PROCESS.value,
-    show_default=True,
     help="What fails: a process, whose connections end, or a machine, which is silent.",
 )
 @click.option("--exactly-once", is_flag=True, help="The job writes its output in transactions.")
@@ -138,11 +138,7 @@ def _job_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--judge", is_flag=True, help="Print predictions beside measurements, and stop.")
 @json_option
 def command(
-    roots: tuple[Path, ...],
-    judge: bool,
-    job_file: Path | None,
-    as_json: bool,
-    **given: Any,
+    roots: tuple[Path, ...], judge: bool, job_file: Path | None, as_json: bool, **given: Any
 ) -> None:
     """Find how often a job should checkpoint, and compare the schemes.
 
@@ -159,7 +155,6 @@ def command(
     checkpoints are also tried at the longest interval whose outage is short enough, and the
     scheme that leaves the most useful work per task is named. Without --capacity the answer is the
     capacity that such an outage needs."""
-    from harness.cache import to_stderr
     from harness.results import load
 
     if judge:
@@ -167,7 +162,7 @@ def command(
 
         results = load(*roots, warn=to_stderr)
         if as_json:
-            emit_json(document(results))
+            show(document(results), (), as_json=True)
         else:
             click.echo(markdown(results), nl=False)
         return

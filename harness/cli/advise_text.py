@@ -38,13 +38,11 @@ def words(found: Advice) -> list[str]:
         *_frontier(found),
         "",
     ]
+    today, shown = ("", found.best) if found.now is None else (" today", found.now)
+    every = format_duration(shown.interval_s or 0.0)
+    lines += _outage(f"a failure{today}, with a {found.system.interval} of {every}", shown)
     if found.now is not None:
-        every = format_duration(job.interval_s or 0.0)
-        lines += _outage(f"a failure today, with a {found.system.interval} of {every}", found.now)
         lines += ["", *_changed(found.now, found)]
-    else:
-        every = format_duration(found.best.interval_s or 0.0)
-        lines += _outage(f"a failure, with a {found.system.interval} of {every}", found.best)
     lines += ["", *_fitted(found), *_schemes(found), ""]
     if found.target_s is not None:
         lines += [*_filled(_choice(found)), ""]
@@ -66,14 +64,11 @@ def _needed(found: Advice) -> Iterator[str]:
     if wanted.mean_per_s is None:
         text = f"no capacity brings it back within {target}: {down}"
     else:
+        worst = "none" if wanted.worst_per_s is None else f"{wanted.worst_per_s:,.0f}"
         text = (
             f"back within {target} of a failure, with a {found.system.interval} of {every}: "
-            f"{wanted.mean_per_s:,.0f} tuples/s on average, "
+            f"{wanted.mean_per_s:,.0f} tuples/s on average, {worst} at worst; {down}"
         )
-        if wanted.worst_per_s is None:
-            text += f"none at worst; {down}"
-        else:
-            text += f"{wanted.worst_per_s:,.0f} at worst; {down}"
     yield from _filled(text)
     yield from _filled(
         f"caught up within {target} once it works again, as Flink's autoscaler counts: "

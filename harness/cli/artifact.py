@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import FILE, THERE
-from harness.cli.output import elapsed_reporter, json_option, show
+from harness.cli.output import check_out, elapsed_reporter, json_option, show
 
 _EPILOG = """\b
 Examples:
@@ -26,21 +27,13 @@ Examples:
     help="The records: a directory, or an archive of `export --raw`.  [default: those that ship "
     "with the repository]",
 )
-@click.option(
-    "--out",
-    type=FILE,
-    default="faultline-artifact.tar.gz",
-    show_default=True,
-    help="The archive.",
-)
+@click.option("--out", type=FILE, default="faultline-artifact.tar.gz", help="The archive.")
 @json_option
 def command(root: Path | None, out: Path, as_json: bool) -> None:
     """Write an archive for reviewers: appendix, source, records, checksums, a ten-minute path.
 
     The appendix has a row for each claim: command, time, memory, disk, measured number, rule and
     its place in the source."""
-    from harness.cache import to_stderr
-    from harness.cli.measure import check_out
     from harness.pages.artifact import write_artifact
     from harness.results.archive import found
     from harness.results.library import SHIPPED

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import click
 
 from harness.cli.options import cluster_option
-from harness.cli.output import elapsed_reporter, emit_json, json_option, show
+from harness.cli.output import elapsed_reporter, json_option, show
+from harness.cluster.backends import find_backend, recorded_backend, remove_made
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.ownership import ClusterRecord, ClusterRecords
+from harness.cluster.processes import Machine
+from harness.cluster.run_directory import addresses_file, kafka_file, redis_file, spark_file
 from harness.errors import UsageError
 from harness.text import format_duration
-
-if TYPE_CHECKING:
-    from harness.cluster.base import Cluster
-    from harness.cluster.ownership import ClusterRecord
 
 _LOOK_S = 2.0
 """Interval of looks at a cluster that ends with its command."""
@@ -48,13 +51,11 @@ Examples:
   ./faultline cluster up --keep        leave logs and data there after `cluster down`""",
 )
 @cluster_option
-@click.option("--racks", default=2, show_default=True, help="Racks: nodes that fail together.")
-@click.option("--workers-per-rack", default=1, show_default=True, help="Spark workers in each.")
-@click.option("--nodes-per-worker", default=1, show_default=True, help="Nodes on each worker.")
-@click.option("--cores-per-worker", default=1, show_default=True, help="Task slots of a worker.")
-@click.option(
-    "--memory-mb-per-worker", default=1024, show_default=True, help="Memory of its executors, MB."
-)
+@click.option("--racks", default=2, help="Racks: nodes that fail together.")
+@click.option("--workers-per-rack", default=1, help="Spark workers in each.")
+@click.option("--nodes-per-worker", default=1, help="Nodes on each worker.")
+@click.option("--cores-per-worker", default=1, help="Task slots of a worker.")
+@click.option("--memory-mb-per-worker", default=1024, help="Memory of its executors, MB.")
 @click.option("--append-only", is_flag=True, help="Let Redis write an append-only file.")
 @click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
 @json_option
@@ -62,9 +63,6 @@ def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: i
     """Start a cluster and leave it running until `./faultline cluster down`.
 
     One on machines or in containers ends with its connections: this command waits for Ctrl-C."""
-    from harness.cluster.backends import find_backend
-    from harness.cluster.base import ClusterSpec
-
     place = find_backend(backend)
     place.enter(sys.argv[1:])
     cluster = place.make(ClusterSpec(append_only=append_only, **shape), keep=keep)
@@ -72,32 +70,29 @@ def up(*, backend: str, append_only: bool, keep: bool, as_json: bool, **shape: i
     cluster.start(elapsed_reporter())
     if place.outlives:
         cluster.release()
-    record = next(record for record in _records() if record.run == cluster.run)
+    record = next(record for record in ClusterRecords().records() if record.run == cluster.run)
     description = _describe(record)
     with nullcontext() if place.outlives else cluster:
-        took_s, outlives = time.monotonic() - begun_s, place.outlives
-        _show_new(cluster, description, took_s, as_json=as_json, outlives=outlives)
+        lines = _new_lines(cluster, description, time.monotonic() - begun_s, place.outlives)
+        show(description, lines, as_json=as_json)
         while not place.outlives:  # until Ctrl-C, or until a server or a machine is lost
             cluster.health()
             time.sleep(_LOOK_S)
 
 
-def _show_new(
-    cluster: Cluster, description: dict[str, Any], took_s: float, *, as_json: bool, outlives: bool
-) -> None:
-    if as_json:
-        emit_json(description)
-        return
-    click.echo(f"The cluster is up after {format_duration(took_s)}.\n")
-    _show(description)
+def _new_lines(
+    cluster: Cluster, description: dict[str, Any], took_s: float, outlives: bool
+) -> Iterator[str]:
+    yield f"The cluster is up after {format_duration(took_s)}.\n"
+    yield from _lines(description)
     environment = cluster.driver_environment()
     settings = " ".join(
         f"{name}='{environment[name]}'"
         for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
     )
-    click.echo(f"\nA Spark shell on it:\n  {settings} '{environment['SPARK_HOME']}/bin/pyspark'")
+    yield f"\nA Spark shell on it:\n  {settings} '{environment['SPARK_HOME']}/bin/pyspark'"
     end = f"./faultline cluster down {cluster.run}" if outlives else "Ctrl-C"
-    click.echo(f"\nWhen you are done:\n  {end}")
+    yield f"\nWhen you are done:\n  {end}"
 
 
 @command.command(
@@ -113,17 +108,14 @@ def down(run: str | None, *, as_json: bool) -> None:
     """Take clusters down, and remove what dead runs left behind.
 
     Clusters of experiments that are running now are left alone."""
-    from harness.cluster.backends import remove_made
-    from harness.cluster.ownership import ClusterRecords
-
+    note = partial(click.echo, err=True)
     records = ClusterRecords()
-    chosen = _chosen(run)
     ended = []
-    for record in chosen:
-        _note(f"taking down {record.directory}")
+    for record in _chosen(run, records.records()):
+        note(f"taking down {record.directory}")
         records.clean_up(record, remove_made)
         ended.append(record.run)
-    ended.extend(record.run for record in records.sweep(_note, remove_made))
+    ended.extend(record.run for record in records.sweep(note, remove_made))
     line = f"{len(ended)} taken down" if ended else "there was no cluster to take down"
     show({"ended": ended}, [line], as_json=as_json)
 
@@ -138,28 +130,15 @@ Examples:
 @json_option
 def status(*, as_json: bool) -> None:
     """Show every cluster on record: who uses it, what lives, how to connect."""
-    descriptions = [_describe(record) for record in _records()]
-    if as_json:
-        emit_json(descriptions)
-    elif not descriptions:
-        click.echo("no cluster; `./faultline cluster up` starts one")
-    else:
-        for description in descriptions:
-            _show(description)
+    descriptions = [_describe(record) for record in ClusterRecords().records()]
+    lines = [line for each in descriptions for line in _lines(each)]
+    nothing = "no cluster; `./faultline cluster up` starts one"
+    show(descriptions, lines or [nothing], as_json=as_json)
 
 
-def _records() -> list[ClusterRecord]:
-    from harness.cluster.ownership import ClusterRecords
-
-    return ClusterRecords().records()
-
-
-def _chosen(run: str | None) -> list[ClusterRecord]:
+def _chosen(run: str | None, records: list[ClusterRecord]) -> list[ClusterRecord]:
     """Return the released clusters, or the one that was named. Raises `UsageError`."""
-    from harness.cluster.processes import Machine
-
     here = Machine.here()
-    records = _records()
     if run is None:
         return [record for record in records if record.owner is None and record.machine == here]
     found = next((record for record in records if record.run == run), None)
@@ -181,10 +160,6 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 
 def _describe(record: ClusterRecord) -> dict[str, Any]:
     """Return a description of a cluster that holds no secret."""
-    from harness.cluster.backends import recorded_backend
-    from harness.cluster.processes import Machine
-    from harness.cluster.run_directory import addresses_file, kafka_file, redis_file, spark_file
-
     here = Machine.here()
     path = addresses_file(record.directory)
     return {
@@ -203,7 +178,7 @@ def _describe(record: ClusterRecord) -> dict[str, Any]:
     }
 
 
-def _state(record: ClusterRecord, here: Any) -> str:
+def _state(record: ClusterRecord, here: Machine) -> str:
     if record.abandoned(here):
         return "left behind by a dead process"
     if record.machine != here:
@@ -213,20 +188,13 @@ def _state(record: ClusterRecord, here: Any) -> str:
     return f"in use by process {record.owner.pid}"
 
 
-def _show(description: dict[str, Any]) -> None:
+def _lines(description: dict[str, Any]) -> Iterator[str]:
     age = format_duration(description["up_for_s"])
-    click.echo(
-        f"{description['run']}  {description['backend']}, {description['state']}, since {age}"
-    )
-    dead = [name for name, alive in description["servers"].items() if not alive]
-    living = [name for name, alive in description["servers"].items() if alive]
-    click.echo(f"  alive      {', '.join(living) or 'nothing'}")
-    if dead:
-        click.echo(f"  dead       {', '.join(dead)}")
+    yield f"{description['run']}  {description['backend']}, {description['state']}, since {age}"
+    servers = description["servers"].items()
+    yield f"  alive      {', '.join(name for name, alive in servers if alive) or 'nothing'}"
+    if dead := [name for name, alive in servers if not alive]:
+        yield f"  dead       {', '.join(dead)}"
     for name, address in description["addresses"].items():
-        click.echo(f"  {name:<10} {address}  (credentials: {description['credentials'][name]})")
-    click.echo(f"  logs       {description['directory']}/logs")
-
-
-def _note(text: str) -> None:
-    click.echo(text, err=True)
+        yield f"  {name:<10} {address}  (credentials: {description['credentials'][name]})"
+    yield f"  logs       {description['directory']}/logs"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.options import THERE, demand_runs
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import json_option, show
 from harness.cluster.backends import DEFAULT
 from harness.errors import UsageError
 from harness.results.record import OK
@@ -29,8 +31,6 @@ Examples:
   ./faultline compare results --cluster local --with docker --claims
   ./faultline compare monday.zip tuesday.zip --differing
 """
-_SHORTEST = 12
-"""Characters of a commit that identify it."""
 
 
 @click.command("compare", epilog=_EPILOG)
@@ -96,22 +96,22 @@ def command(
     }
     demand_runs(experiment, found.values())
     sides = [_on(found[root], name, option) for root, name, option in wanted]
-    rows = [] if claims_alone or differing else comparison(sides)
     judged = verdicts([side.found for side in sides])
     claims = [row for row in judged if differ(row)] if differing else judged
-    if as_json:
-        described = [
-            {"results": str(root), "clusters": _kinds(side)}
-            for (root, _, _), side in zip(wanted, sides, strict=True)
-        ]
-        emit_json({"sides": described, "quantities": rows, "claims": claims})
-        return
-    for number, ((root, _, _), side) in enumerate(zip(wanted, sides, strict=True), start=1):
-        click.echo(f"({number}) {root}; {_where(side)}")
-    if not claims_alone and not differing:
-        _print(rows, len(sides))
-    _print_claims(claims, len(sides))
-    _print_count(judged)
+    numbers = not (claims_alone or differing)
+    rows = comparison(sides) if numbers else []
+    roots = [root for root, _, _ in wanted]
+    lines = [
+        *(f"({n + 1}) {root}; {_where(sides[n])}" for n, root in enumerate(roots)),
+        *(_number_lines(rows, len(sides)) if numbers else ()),
+        *_claim_lines(claims, len(sides)),
+        _count_line(judged),
+    ]
+    described = [
+        {"results": str(root), "clusters": _kinds(side)}
+        for root, side in zip(roots, sides, strict=True)
+    ]
+    show({"sides": described, "quantities": rows, "claims": claims}, lines, as_json=as_json)
 
 
 def _kind(name: str | None) -> str | None:
@@ -121,53 +121,45 @@ def _kind(name: str | None) -> str | None:
     return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
 
 
-def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
-    """Print a block per point: a line per quantity, a column per side."""
-    last = None
-    for row in rows:
-        if (row["experiment"], row["profile"], row["point"]) != last:
-            last = (row["experiment"], row["profile"], row["point"])
-            click.echo(f"\n{row['experiment']} ({row['profile']}) {row['point']}")
-            click.echo(
-                " " * 30 + "".join(f"{f'({side})':>12}{'':12}" for side in range(1, sides + 1))
-            )
-        columns = [
-            _cell(median, ratio)
-            for median, ratio in zip(row["medians"], row["ratios"], strict=True)
-        ]
-        runs = ", ".join(map(str, row["runs"]))
-        click.echo(f"  {row['quantity']:<28}{''.join(columns)}  runs: {runs}")
+def _number_lines(rows: Sequence[Mapping[str, Any]], sides: int) -> Iterator[str]:
+    """Yield a block per point: a line per quantity, a column per side."""
+    for (experiment, profile, point), mine in groupby(
+        rows, itemgetter("experiment", "profile", "point")
+    ):
+        yield f"\n{experiment} ({profile}) {point}"
+        yield " " * 30 + "".join(f"{f'({side})':>12}{'':12}" for side in range(1, sides + 1))
+        for row in mine:
+            columns = "".join(map(_cell, row["medians"], row["ratios"]))
+            yield f"  {row['quantity']:<28}{columns}  runs: {', '.join(map(str, row['runs']))}"
     if not rows:
-        click.echo("no point has valid runs with numbers in several of them")
+        yield "no point has valid runs with numbers in several of them"
 
 
-def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
-    """Print a block per experiment: a line or two per claim, a column per side."""
+def _claim_lines(claims: Sequence[Mapping[str, Any]], sides: int) -> Iterator[str]:
+    """Yield a block per experiment: a line or two per claim, a column per side."""
     from harness.pages.sides import differ
 
-    last = None
-    for row in claims:
-        if (row["experiment"], row["profile"]) != last:
-            last = (row["experiment"], row["profile"])
-            click.echo(f"\n{row['experiment']} ({row['profile']}): claims")
-            click.echo("  " + "".join(f"{f'({side})':<15}" for side in range(1, sides + 1)))
-            counts = (f"{valid} of {row['expected']} runs" for valid in row["valid"])
-            click.echo("  " + "".join(f"{count:<15}" for count in counts).rstrip())
-        columns = "".join(f"{word:<15}" for word in row["verdicts"])
-        click.echo(f"{'≠' if differ(row) else ' '} {columns}{row['kind']}: {row['claim']}")
-        if any(row["samples"]):
-            click.echo("    " + "; ".join(map(_sample, row["samples"])))
+    for (experiment, profile), mine in groupby(claims, itemgetter("experiment", "profile")):
+        rows = list(mine)
+        yield f"\n{experiment} ({profile}): claims"
+        yield "  " + "".join(f"{f'({side})':<15}" for side in range(1, sides + 1))
+        counts = (f"{valid} of {rows[0]['expected']} runs" for valid in rows[0]["valid"])
+        yield "  " + "".join(f"{count:<15}" for count in counts).rstrip()
+        for row in rows:
+            columns = "".join(f"{word:<15}" for word in row["verdicts"])
+            yield f"{'≠' if differ(row) else ' '} {columns}{row['kind']}: {row['claim']}"
+            if any(row["samples"]):
+                yield "    " + "; ".join(map(_sample, row["samples"]))
 
 
-def _print_count(claims: Sequence[Mapping[str, Any]]) -> None:
-    """Print how many claims are decided by every side, and how many differently."""
+def _count_line(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many claims are decided by every side, and how many differently."""
     from harness.pages.sides import differ
 
-    decided = [row for row in claims if {*row["verdicts"]} <= {"holds", "does not hold"}]
     if not claims:
-        click.echo("no claim is judged by several of them")
-        return
-    click.echo(
+        return "no claim is judged by several of them"
+    decided = [row for row in claims if {*row["verdicts"]} <= {"holds", "does not hold"}]
+    return (
         f"\n{len(claims)} claims; {len(decided)} decided by every side, "
         f"{sum(map(differ, claims))} differently (≠)"
     )
@@ -219,11 +211,11 @@ def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
     A row has the medians and numbers of runs by side, and the ratios of medians to the first side.
     A median that a side lacks is None, as is a ratio to nothing."""
     found = [_medians(side) for side in sides]
-    first, *others = found
     rows = []
-    for key in sorted(first.keys() & set().union(*others)):
-        medians = [side[key][0] if key in side else None for side in found]
-        base = first[key][0]
+    for key in sorted(found[0].keys() & set().union(*found[1:])):
+        medians, runs = zip(*(side.get(key, (None, 0)) for side in found), strict=True)
+        base, *others = medians
+        ratios = [None if median is None or not base else median / base for median in others]
         experiment, profile, point, quantity = key
         rows.append(
             {
@@ -232,11 +224,8 @@ def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
                 "point": point,
                 "quantity": quantity,
                 "medians": medians,
-                "ratios": [
-                    None if number == 0 or median is None or not base else median / base
-                    for number, median in enumerate(medians)
-                ],
-                "runs": [side[key][1] if key in side else 0 for side in found],
+                "ratios": [None, *ratios],
+                "runs": runs,
             }
         )
     return rows
@@ -280,7 +269,7 @@ def _kinds(side: Library) -> list[str]:
 
 def _where(side: Library) -> str:
     machines = sorted({each.machine_name for each in side.found})
-    commits = sorted({each.record.commit[:_SHORTEST] for each in side.found})
+    commits = sorted({each.record.commit[:12] for each in side.found})
     kinds = _kinds(side)
     where = f" ({', '.join(kinds)})" if kinds else ""
     return f"{len(side.found)} runs on {', '.join(machines)}{where}, commits {', '.join(commits)}"

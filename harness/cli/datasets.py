@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import PATH
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import json_option, show
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,13 +86,9 @@ def command(context: click.Context, as_json: bool) -> None:
     """List the data and where it comes from; check and convert files of your own."""
     if context.invoked_subcommand is not None:
         return
-    if as_json:
-        emit_json(
-            {name: {"what": what, "from": origin} for name, (what, origin) in DATASETS.items()}
-        )
-        return
-    for name, (what, origin) in DATASETS.items():
-        click.echo(f"{name:10}{what}\n{'':10}{origin}")
+    document = {name: {"what": what, "from": origin} for name, (what, origin) in DATASETS.items()}
+    lines = (f"{name:10}{what}\n{'':10}{origin}" for name, (what, origin) in DATASETS.items())
+    show(document, lines, as_json=as_json)
 
 
 @command.group(invoke_without_command=True)
@@ -113,7 +109,7 @@ def worldcup(context: click.Context) -> None:
 @worldcup.command()
 @_paths
 @_allow_gaps
-@click.option("--top", default=TOP, show_default=True, help="How many objects to list.")
+@click.option("--top", default=TOP, help="How many objects to list.")
 @json_option
 def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) -> None:
     r"""Read log files (or directories of them) and summarize them.
@@ -136,31 +132,28 @@ def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) ->
         "first_timestamp": summary.first_timestamp,
         "last_timestamp": summary.last_timestamp,
         "servers": summary.servers,
-        "top_objects": [list(pair) for pair in summary.top_objects(top)],
+        "top_objects": summary.top_objects(top),
     }
-    if as_json:
-        emit_json(document)
-    else:
-        _print_check(document)
+    show(document, _check_lines(document), as_json=as_json)
 
 
-def _print_check(document: dict[str, Any]) -> None:
+def _check_lines(document: dict[str, Any]) -> Iterator[str]:
     from datetime import UTC, datetime
 
     from datasets.worldcup.format import REGIONS
 
-    click.echo(f"records          {document['records']:>13,}")
+    yield f"records          {document['records']:>13,}"
     for key in ("first_timestamp", "last_timestamp"):
         instant = datetime.fromtimestamp(document[key], UTC)
-        click.echo(f"{key:16} {document[key]:>13}  {instant:%Y-%m-%d %H:%M:%S} GMT")
-    click.echo("\nrequests per server")
+        yield f"{key:16} {document[key]:>13}  {instant:%Y-%m-%d %H:%M:%S} GMT"
+    yield "\nrequests per server"
     for byte, requests in document["servers"].items():
         region = REGIONS[byte >> 5].replace("_", " ").title()
-        click.echo(f"  {byte:3}  {f'{region} {byte & 0x1F}':15}  {requests:>11,}")
+        yield f"  {byte:3}  {f'{region} {byte & 0x1F}':15}  {requests:>11,}"
     shown = document["top_objects"][:10]
-    click.echo(f"\nmost requested objects (first {len(shown)} of {len(document['top_objects'])})")
+    yield f"\nmost requested objects (first {len(shown)} of {len(document['top_objects'])})"
     for item, requests in shown:
-        click.echo(f"  {item:6}  {requests:>11,}")
+        yield f"  {item:6}  {requests:>11,}"
 
 
 @worldcup.command()
@@ -181,25 +174,15 @@ def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
     files, summary = _summary(paths, allow_gaps)
     comparisons = compare(summary, files)
     different = [item for item in comparisons if not item.equal]
-    if as_json:
-        emit_json(
-            {
-                "records": summary.records,
-                "compared": len(comparisons),
-                "different": [
-                    {"what": item.what, "published": item.published, "found": item.found}
-                    for item in different
-                ],
-            }
-        )
-    elif not comparisons:
-        click.echo(
+    document = {"records": summary.records, "compared": len(comparisons), "different": different}
+    equal = len(comparisons) - len(different)
+    line = f"{summary.records:,} records; {equal} of {len(comparisons)} totals are equal"
+    if not comparisons:
+        line = (
             f"{summary.records:,} records, all possible and in order; no total was published for "
             "exactly these files (day 66 and the whole archive have some)"
         )
-    else:
-        equal = len(comparisons) - len(different)
-        click.echo(f"{summary.records:,} records; {equal} of {len(comparisons)} totals are equal")
+    show(document, [line], as_json=as_json)
     if different:
         first = different[0]
         raise UsageError(

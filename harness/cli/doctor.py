@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.options import FILE
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import json_option, show
 from harness.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
@@ -46,10 +45,8 @@ def command(fetch: bool, query: bool, machines: Path | None, as_json: bool) -> N
     from harness.cluster.ownership import state_directory
     from harness.environment.doctor import CheckOptions, examine, ready
 
-    findings = [
-        *examine(CheckOptions(runs=state_directory(), fetch=fetch)),
-        *surroundings.examine(),
-    ]
+    options = CheckOptions(runs=state_directory(), fetch=fetch)
+    findings = [*examine(options), *surroundings.examine()]
     if machines is not None:
         from harness.cluster.machines.doctor import examine as examine_machines
 
@@ -57,18 +54,14 @@ def command(fetch: bool, query: bool, machines: Path | None, as_json: bool) -> N
     if query:
         findings.append(_tried(well=ready(findings)))
     well = ready(findings)
-    if as_json:
-        emit_json({"ready": well, "findings": [asdict(finding) for finding in findings]})
+    lines = [_line(finding) for finding in findings]
+    if well:
+        lines.append("\nNothing to do: what is not there yet is fetched by the first run.")
     else:
-        for finding in findings:
-            click.echo(_line(finding))
-        click.echo(
-            "\nNothing to do: what is not there yet is fetched by the first run." if well else ""
-        )
-    if not well:
         missing = ", ".join(each.name for each in findings if each.status == "missing")
-        if not as_json:
-            click.echo(f"Missing: {missing}. The remedy is below each.")
+        lines.append(f"\nMissing: {missing}. The remedy is below each.")
+    show({"ready": well, "findings": findings}, lines, as_json=as_json)
+    if not well:
         sys.exit(EnvironmentFailure.exit_code)
 
 

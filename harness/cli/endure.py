@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +13,13 @@ import click
 
 from harness.cli.options import ABOVE_0, FOLDER, cluster_option, option, options_of
 from harness.cli.output import elapsed_reporter, json_option, show
+from harness.cluster.backends import find_backend
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.processes import marked
 from harness.errors import UsageError
 from harness.text import Notify, did_you_mean, format_duration
 
 if TYPE_CHECKING:
-    from harness.cluster.base import Cluster, ClusterSpec
     from harness.endurance.any_engine import Counts
     from harness.endurance.endure import Tally
     from workloads.base import Workload
@@ -39,15 +40,13 @@ Examples:
 class _Options:
     """The options of this command."""
 
-    kills: Annotated[int, option("--kills", type=click.IntRange(1), default=100, show_default=True,
+    kills: Annotated[int, option("--kills", type=click.IntRange(1), default=100,
         help="End after the pass in which this many were killed.")]  # fmt: skip
     hours: Annotated[float | None, option("--hours", type=ABOVE_0,
         help="End after this time, with few kills and output that the broker keeps for a minute; "
         "draw all processes' memory.")]  # fmt: skip
-    seed: Annotated[int, option("--seed", type=int, default=0, show_default=True,
-        help="Root of the random schedules.")]  # fmt: skip
+    seed: Annotated[int, option("--seed", default=0, help="Root of the random schedules.")]
     engine: Annotated[str, option("--engine", metavar="NAME or FILE", default="tasks",
-        show_default=True,
         help="Another engine, or a file of your own (docs/own-engine.md).")]  # fmt: skip
     schemes: Annotated[Sequence[str], option("--scheme", metavar="NAME", multiple=True,
         help="Only this scheme; repeatable.  [default: all in turn]")]  # fmt: skip
@@ -55,20 +54,16 @@ class _Options:
         help="Only this workload; repeatable.  [default: the papers' in turn]")]  # fmt: skip
     only: Annotated[int | None, option("--pass", type=click.IntRange(1), metavar="N",
         help="Only the N-th pass of this seed.")]  # fmt: skip
-    out: Annotated[Path, option("--out", type=FOLDER, default=Path("results"), show_default=True,
+    out: Annotated[Path, option("--out", type=FOLDER, default=Path("results"),
         help="Directory for what a failed pass leaves.")]  # fmt: skip
     rate: Annotated[float, option("--rate", type=click.FloatRange(1), default=400.0,
-        show_default=True, help="Records per second, of all sources together.")]  # fmt: skip
+        help="Records per second, of all sources together.")]  # fmt: skip
     backend: Annotated[str, cluster_option]
 
-    @contextmanager
-    def cluster(self, spec: ClusterSpec) -> Iterator[Cluster]:
-        """Make a cluster of the chosen kind, which is stopped at the end of the block."""
-        from harness.cluster.backends import find_backend
-
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        """Make a cluster of the chosen kind."""
         (place := find_backend(self.backend)).enter(sys.argv[1:])
-        with place.make(spec) as cluster:
-            yield cluster
+        return place.make(spec)
 
 
 @click.command(epilog=_EPILOG)
@@ -106,15 +101,22 @@ def command(chosen: _Options, as_json: bool) -> None:
 
 def _tasks(chosen: _Options, say: Notify) -> tuple[Tally, int, dict[str, Any]]:
     """Endure the task engine; return counts, passes, and what is known of its memory."""
-    from harness.cluster.base import ClusterSpec
     from harness.endurance.endure import Endurance, Tally, pace
     from harness.endurance.memory import Memory, growth, write
     from harness.engines.base import Setup
     from harness.engines.tasks.engine import running_engine
     from harness.engines.tasks.systems import SYSTEMS
+    from workloads.base import TASKS
 
-    workloads = _workloads(chosen.schemes, chosen.workloads, chosen.seed)
     schemes = chosen.schemes or tuple(SYSTEMS)
+    for name in schemes:
+        if name not in SYSTEMS:
+            raise UsageError(
+                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, SYSTEMS)
+            )
+    workloads = _workloads(chosen.workloads, chosen.seed)
+    for workload in workloads:
+        workload.form(TASKS)
     spec = ClusterSpec(nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768)
     with chosen.cluster(spec) as cluster:
         cluster.start(say)
@@ -148,12 +150,10 @@ def _tasks(chosen: _Options, say: Notify) -> tuple[Tally, int, dict[str, Any]]:
 
 def _other(chosen: _Options, say: Notify) -> tuple[Counts, int, dict[str, Any]]:
     """Endure another engine by its contract alone; return counts and passes."""
-    from harness.cluster.base import ClusterSpec
     from harness.endurance.any_engine import AnyEndurance
-    from harness.endurance.draw import RUN_S, workloads_for
+    from harness.endurance.draw import RUN_S
     from harness.engines.base import Setup
     from harness.engines.kinds import find_engine
-    from workloads.own import load_workload_file
 
     if chosen.hours is not None:
         raise UsageError("--hours is for the task engine", remedy="use --kills")
@@ -164,11 +164,7 @@ def _other(chosen: _Options, say: Notify) -> tuple[Counts, int, dict[str, Any]]:
         )
     kind = find_engine(chosen.engine)
     setup = Setup(scheme=chosen.schemes[0] if chosen.schemes else next(iter(kind.schemes)))
-    (name,) = chosen.workloads or ("word-count",)
-    if name.endswith(".py"):
-        workload = load_workload_file(Path(name))
-    else:
-        (workload,) = workloads_for([name], chosen.seed)
+    (workload,) = _workloads(chosen.workloads or ["word-count"], chosen.seed)
     kind.needs(setup)
     spec = ClusterSpec(racks=2, workers_per_rack=2, cores_per_worker=2, memory_mb_per_worker=640)
     with chosen.cluster(spec) as cluster:
@@ -186,29 +182,18 @@ def _other(chosen: _Options, say: Notify) -> tuple[Counts, int, dict[str, Any]]:
 
 def _left(cluster: Cluster) -> int:
     """Return the number of processes of a stopped cluster that live."""
-    from harness.cluster.processes import marked
-
     run = getattr(cluster, "run", None)
     return len(marked(run)) if run is not None else 0
 
 
-def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> list[Workload]:
-    """Return the chosen workloads. Raises `UsageError` for a scheme or a workload that is unfit."""
+def _workloads(names: Sequence[str], seed: int) -> list[Workload]:
+    """Return the workloads of these names and files; those of the papers if there is none."""
     from harness.endurance.draw import workloads_for
-    from harness.engines.tasks.systems import SYSTEMS
-    from workloads.base import TASKS
     from workloads.own import load_workload_file
 
-    for name in contenders:
-        if name not in SYSTEMS:
-            raise UsageError(
-                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, SYSTEMS)
-            )
-    files = [Path(name) for name in chosen if name.endswith(".py")]
-    named = [name for name in chosen if not name.endswith(".py")]
-    workloads = [load_workload_file(path) for path in files]
-    if named or not files:
-        workloads += workloads_for(named, seed)
-    for workload in workloads:
-        workload.form(TASKS)
-    return workloads
+    if not names:
+        return workloads_for([], seed)
+    return [
+        load_workload_file(Path(name)) if name.endswith(".py") else workloads_for([name], seed)[0]
+        for name in names
+    ]

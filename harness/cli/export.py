@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import FILE, FOLDER, demand_runs, results_option
+from harness.cli.output import check_out
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +31,6 @@ Examples:
 @click.option(
     "--table",
     default="points",
-    show_default=True,
     help="runs, points, claims, timelines, latencies, failures, recoveries or usage.",
 )
 @results_option
@@ -41,7 +43,6 @@ Examples:
     "--format",
     "formats",
     default="pdf",
-    show_default=True,
     help="Formats of the figures, with commas between them: pdf, png, svg.",
 )
 @click.option(
@@ -66,9 +67,6 @@ def command(
     """Write a table of results to FILE, as Parquet or CSV by its ending, or figures to files.
 
     Every table has a row per observation; docs/results.md explains the columns."""
-    from harness.cache import to_stderr
-    from harness.cli.measure import check_out
-    from harness.errors import UsageError
     from harness.pages.dictionary import dictionary as page
     from harness.results import load
 
@@ -106,8 +104,6 @@ def command(
 
 def _raw(file: Path, roots: tuple[Path, ...]) -> None:
     """Write one results directory into an archive."""
-    from harness.cli.measure import check_out
-    from harness.errors import UsageError
     from harness.results.archive import pack
     from harness.results.library import SHIPPED
 
@@ -120,8 +116,6 @@ def _raw(file: Path, roots: tuple[Path, ...]) -> None:
 
 def _figures(folder: Path, formats: str, roots: tuple[Path, ...], experiment: str | None) -> None:
     """Write the figures of one results directory."""
-    from harness.cache import to_stderr
-    from harness.errors import UsageError
     from harness.pages.drawing import FORMATS
     from harness.pages.report import write_figures
     from harness.results.archive import found

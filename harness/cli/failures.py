@@ -25,19 +25,14 @@ Examples:
 @click.option(
     "--scale", type=float, required=True, help="How many times as fast as in the log time runs."
 )
-@click.option("--racks", default=2, show_default=True, help="Racks of the cluster.")
-@click.option("--nodes", default=1, show_default=True, help="Nodes in each rack.")
+@click.option("--racks", default=2, help="Racks of the cluster.")
+@click.option("--nodes", default=1, help="Nodes in each rack.")
+@click.option("--load", "load_s", type=DURATION, default="60s", help="Length of the load.")
 @click.option(
-    "--load", "load_s", type=DURATION, default="60s", show_default=True, help="Length of the load."
-)
-@click.option(
-    "--first", "first_s", type=DURATION, default="3s", show_default=True,
+    "--first", "first_s", type=DURATION, default="3s",
     help="Time of the first failure since the load began.",
 )  # fmt: skip
-@click.option(
-    "--begin", default=1, show_default=True, metavar="N",
-    help="Begin with the N-th failure of the log.",
-)  # fmt: skip
+@click.option("--begin", default=1, metavar="N", help="Begin with the N-th failure of the log.")
 @click.option("--system", metavar="ID", help="The system, of a log with several.")
 @click.option(
     "--repair", "open_s", type=DURATION,

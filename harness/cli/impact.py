@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import results_option
 from harness.cli.output import json_option, show
 
@@ -30,7 +31,6 @@ def command(revision: str | None, roots: tuple[Path, ...], as_json: bool) -> Non
     A record is void if the code that its measurement reaches has changed. Without REVISION these
     are the changes that are not committed, or else those of the last commit. Each measurement is
     shown with the changed files that it reaches."""
-    from harness.cache import to_stderr
     from harness.nightly.impact import impact
     from harness.nightly.revisions import build, changed_code, resolve
     from harness.results import load

@@ -7,6 +7,7 @@ Tests: ``tests/cli/test_inside.py``."""
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from contextlib import suppress
 
 import click
 
+from harness.cli.options import NETWORK, words_of
 from harness.cluster.backends import DEFAULT, find_backend
 from harness.cluster.local.network import why_not
 from harness.experiment import Experiment
@@ -21,8 +23,9 @@ from harness.results.record import Profile
 from harness.running.plan import PlannedRun
 
 INSIDE = "local-namespaces"
-OWN = {"paper", "peers", "point", "backend"}
-"""Options that chose the experiments or the place."""
+_OWN = ("paper", "peers", "every", "point", "backend", "as_json")
+"""Parameters that chose the experiments or the place, and the output, which is the first
+command's."""
 
 
 def divided(
@@ -31,7 +34,9 @@ def divided(
     """Return the experiments that this command makes, and those of a second one inside.
 
     The smoke profile has none inside: they would need a second cluster."""
-    if backend != DEFAULT or profile is Profile.SMOKE or _network_chosen():
+    context = click.get_current_context(silent=True)
+    network_chosen = context is None or context.meta.get(NETWORK) is not None
+    if backend != DEFAULT or profile is Profile.SMOKE or network_chosen:
         return experiments, ()
     here, inside = find_backend(DEFAULT), find_backend(INSIDE)
     cut = [
@@ -44,33 +49,6 @@ def divided(
     return [each for each in experiments if each not in cut], cut
 
 
-def _network_chosen() -> bool:
-    from harness.cli.options import NETWORK
-
-    context = click.get_current_context(silent=True)
-    return context is None or context.meta.get(NETWORK) is not None
-
-
-def arguments(context: click.Context, given: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Return the arguments of ``run`` for these experiments, with the options of a command.
-
-    ``given``: the command's arguments, without its name. What chose its experiments is left out."""
-    values, _, _ = context.command.make_parser(context).parse_args(list(given))
-    found = ["run", *ids, "--network", "namespaces"]
-    for option in context.command.params:
-        value = values.get(option.name)
-        if not isinstance(option, click.Option) or value is None or option.name in OWN:
-            continue
-        if option.name == "as_json":  # the first command prints
-            continue
-        if option.is_flag:
-            found.append(option.opts[0])
-        else:
-            for each in value if option.multiple else [value]:
-                found += [option.opts[0], *(each if option.nargs > 1 else [each])]
-    return found
-
-
 def make(runs: Sequence[PlannedRun]) -> int:
     """Make runs by a second command with the options of this one; return its exit code.
 
@@ -79,7 +57,8 @@ def make(runs: Sequence[PlannedRun]) -> int:
         return 0
     ids = [*dict.fromkeys(each.experiment.id for each in runs)]
     click.echo(f"next, in network namespaces: {', '.join(ids)}", err=True)
-    return run(arguments(click.get_current_context(), sys.argv[2:], ids))
+    options = " ".join(words_of(click.get_current_context(), but=_OWN).values())
+    return run(["run", *ids, "--network", "namespaces", *shlex.split(options)])
 
 
 def run(arguments: Sequence[str]) -> int:

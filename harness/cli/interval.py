@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from harness.cli.options import DURATION, DURATION_OR_0, PATH
 from harness.cli.output import json_option, show
 from harness.errors import UsageError
+from harness.figures.terminal import area_chart
+from harness.intervals.rivals import RIVALS
+from harness.intervals.utilization import CheckpointedSystem
+from harness.seeds import DEFAULT_SEED, generator
 from harness.text import format_duration
-
-if TYPE_CHECKING:
-    from harness.intervals.utilization import CheckpointedSystem
 
 _EPILOG = """\b
 Durations take a unit: us, ms, s, min, h or d.
@@ -51,11 +53,7 @@ _COLUMNS, _LINES = 64, 8
     "--restart", "restart_s", type=DURATION_OR_0, help="Time from a failure until work goes on."
 )
 @click.option(
-    "--depth",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Operators on the critical path; matters with --delay.",
+    "--depth", type=int, default=1, help="Operators on the critical path; matters with --delay."
 )
 @click.option(
     "--delay",
@@ -89,8 +87,6 @@ def command(
     depends on the cost of a checkpoint and the failure rate alone (the utilization model of
     Jayasekara et al., FGCS 2020). The utilization itself also depends on restart, depth and delay.
     """
-    from harness.intervals.utilization import CheckpointedSystem
-
     recorded = _recorded_gaps(failure_records, system_id)
     rate_per_s = 1.0 / _mttf_s(mttf_s, nodes, node_mttf_s, recorded)
     if depth < 1:
@@ -124,8 +120,6 @@ def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, 
     """Return the document of ``--json``, in seconds and shares.
 
     ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``."""
-    from harness.intervals.rivals import RIVALS
-
     best = float(system.optimal_interval_s())
     document: dict[str, Any] = {
         "optimal_interval_s": best,
@@ -150,8 +144,6 @@ def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, 
 
 def _believing(system: CheckpointedSystem, factor: float) -> dict[str, float]:
     """Return the loss if the interval is chosen for ``factor`` times the true failure rate."""
-    from harness.intervals.utilization import CheckpointedSystem
-
     believed = CheckpointedSystem(
         cost_s=system.cost_s, failure_rate_per_s=factor * system.failure_rate_per_s
     )
@@ -203,10 +195,7 @@ def _mttf_s(
 
 def _replay(system: CheckpointedSystem, recorded: Any, used_s: float | None) -> dict[str, Any]:
     """Simulate the utilization under the recorded failures, in their order."""
-    import numpy as np
-
     from harness.intervals.simulator import simulate
-    from harness.seeds import DEFAULT_SEED, generator
 
     intervals = [float(system.optimal_interval_s()), *([used_s] if used_s else [])]
     frame = simulate(
@@ -224,32 +213,34 @@ def _replay(system: CheckpointedSystem, recorded: Any, used_s: float | None) -> 
 
 
 def _report(document: dict[str, Any]) -> list[str]:
-    best, top = document["optimal_interval_s"], document["utilization_at_optimum"]
-    lines = [
-        f"Checkpoint every {format_duration(best)} "
+    rows = {
+        "mean time to failure": format_duration(document["mttf_s"]),
+        "utilization at optimum": _percent(document["utilization_at_optimum"]),
+    }
+    if "interval_s" in document:
+        used = format_duration(document["interval_s"])
+        rows[f"utilization at {used}"] = _percent(document["utilization"])
+        rows["gain"] = _percent(document["gain"])
+    if replayed := document.get("replayed"):
+        rows[f"with the {replayed['failures']} recorded failures replayed (a simulation):"] = ""
+        rows["  utilization at optimum"] = _percent(replayed["utilization_at_optimum"])
+        if "utilization" in replayed:
+            rows["  utilization in use"] = _percent(replayed["utilization"])
+    return [
+        f"Checkpoint every {format_duration(document['optimal_interval_s'])} "
         f"(the whole period, the {format_duration(document['cost_s'])} checkpoint included).",
         "",
-        f"  mean time to failure       {format_duration(document['mttf_s'])}",
-        f"  utilization at optimum     {_percent(top)}",
-    ]
-    if "interval_s" in document:
-        lines += [
-            f"  utilization at {format_duration(document['interval_s']):<11} "
-            f"{_percent(document['utilization'])}",
-            f"  gain                       {_percent(document['gain'])}",
-        ]
-    lines += [
-        *_report_replay(document),
+        *(f"  {name:<26} {value}".rstrip() for name, value in rows.items()),
         "",
         "If the failure rate were misjudged, and the share of the useful work lost:",
-    ]
-    for factor, row in zip(_WRONG_BY, document["sensitivity"], strict=True):
-        lines.append(
+        *(
             f"  MTTF believed {format_duration(row['believed_mttf_s']):<9} (rate × {factor:<4g}) "
             f"→ every {format_duration(row['interval_s']):<9} "
             f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} lost"
-        )
-    return [*lines, ""]
+            for factor, row in zip(_WRONG_BY, document["sensitivity"], strict=True)
+        ),
+        "",
+    ]
 
 
 def _percent(share: float) -> str:
@@ -259,25 +250,8 @@ def _percent(share: float) -> str:
     return f"{share:.2%}" if share == 0.0 or abs(share) >= 1e-4 else f"{100.0 * share:.2g}%"
 
 
-def _report_replay(document: dict[str, Any]) -> list[str]:
-    replayed = document.get("replayed")
-    if replayed is None:
-        return []
-    lines = [
-        f"  with the {replayed['failures']} recorded failures replayed (a simulation):",
-        f"    utilization at optimum   {_percent(replayed['utilization_at_optimum'])}",
-    ]
-    if "utilization" in replayed:
-        lines.append(f"    utilization in use       {_percent(replayed['utilization'])}")
-    return lines
-
-
 def _plot(system: CheckpointedSystem, used_s: float | None) -> list[str]:
     """Utilization over the interval, logarithmic, with the optimum (and yours) marked below."""
-    import numpy as np
-
-    from harness.figures.terminal import area_chart
-
     best, cost = float(system.optimal_interval_s()), float(system.cost_s)
     low = max(cost, min(best, used_s or best) / 8.0)
     high = max(best, used_s or best) * 8.0

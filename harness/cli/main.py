@@ -96,7 +96,11 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="faultline")
 def cli() -> None:
@@ -151,11 +155,10 @@ def main(elsewhere: Callable[[Sequence[str]], int | None] = lambda arguments: No
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except FaultlineError as error:
-        click.echo(f"faultline: {error}", err=True)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        failure = system_failure(error, sys.argv[1:])
+    except (FaultlineError, OSError) as error:
+        failure = (
+            error if isinstance(error, FaultlineError) else system_failure(error, sys.argv[1:])
+        )
         click.echo(f"faultline: {failure}", err=True)
         sys.exit(failure.exit_code)
     sys.exit(0)

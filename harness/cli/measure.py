@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,12 +17,11 @@ from harness.cache import to_stderr
 from harness.claims import ClaimKind, Verdict, Word
 from harness.cli import inside
 from harness.cli.options import RunOptions
-from harness.cli.output import emit_json, show
+from harness.cli.output import check_out, show
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.cluster.ownership import warn_of_neighbours
 from harness.engines.structured import parts
-from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.files import read_schedule
 from harness.measurement import Origin
@@ -112,11 +110,13 @@ def measure(
     if ended == INTERRUPTED:
         return _interrupted("", report, [*experiments, *cut], campaigns, conclude)
     judged = _of(campaigns, report)
-    if conclude is not None:
-        _name_failed(records)
-    tell = conclude or partial(_summarize, records=records, index=report.index, as_json=as_json)
-    tell(judged)
-    return exit_code(judged, strict=chosen.strict)
+    if conclude is None:
+        _summarize(judged, records, report.index, as_json=as_json)
+    else:
+        show(None, _failed_lines(records), as_json=False)
+        conclude(judged)
+    own = "failures" in settings.options
+    return exit_code(judged, strict=chosen.strict, own_schedule=own)
 
 
 def _of_part(settings: RunSettings, part: Sequence[Experiment]) -> RunSettings:
@@ -157,31 +157,20 @@ def _check(experiments: Sequence[Experiment], settings: RunSettings, backend: Ba
         parts.demand(targets, backend.name, what)
 
 
-def check_out(out: Path) -> None:
-    """Raise `UsageError` unless results can be written to ``out``; leave nothing there."""
-    there = next(path for path in (out, *out.absolute().parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as error:
-        why = "is not a directory" if not there.is_dir() else f"takes no files: {error.strerror}"
-        raise UsageError(
-            f"--out: results cannot be written to {out}, because {there} {why}",
-            remedy="name a directory of yours; it is made if it does not exist",
-        ) from None
-
-
-def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
+def exit_code(judged: Sequence[Assessment], *, strict: bool, own_schedule: bool = False) -> int:
     """Return 1 for a broken invariant or a defect of an experiment, 3 for a failed run, else 0.
 
     A run that stayed invalid is reported and is not an error. Under ``strict`` it is one, and so
-    is a claim that does not hold."""
+    is a claim that does not hold. With a schedule of the user's own it is one if no run is valid:
+    nothing says what the failures cost."""
     claims = [claim for item in judged for claim in item.claims]
     if any(claim.held is False and (strict or _invariant(claim)) for claim in claims):
         return FAILED_CLAIM
     if any(item.problem for item in judged):
         return FAILED_CLAIM
     if any(item.campaign.failed for item in judged):
+        return FAILED_ENVIRONMENT
+    if own_schedule and not any(item.campaign.valid for item in judged):
         return FAILED_ENVIRONMENT
     if strict and not all(item.campaign.complete for item in judged):
         return FAILED_CLAIM
@@ -198,19 +187,17 @@ def _invariant(claim: Verdict) -> bool:
 
 def verdict_line(item: Assessment) -> str:
     """Return the verdicts and missing runs in a line: ``3 of 4 claims hold, 1 not``."""
-    held = sum(claim.held is True for claim in item.claims)
-    failed = sum(claim.held is False for claim in item.claims)
-    undecided = sum(claim.word is Word.UNDECIDED for claim in item.claims)
-    unknown = len(item.claims) - held - failed - undecided
-    parts = [f"{held} of {len(item.claims)} claims hold"]
-    parts += [f"{failed} not"] if failed else []
-    parts += [f"{undecided} undecided"] if undecided else []
-    parts += [f"{unknown} not measured"] if unknown else []
-    skipped = len(item.campaign.skipped)
-    parts += [f"{skipped} of {item.campaign.expected} runs skipped"] if skipped else []
-    bad = item.campaign.expected - len(item.campaign.valid) - skipped
-    parts += [f"{bad} of {item.campaign.expected} runs missing or invalid"] if bad else []
-    return ", ".join(parts)
+    words = Counter(claim.word for claim in item.claims)
+    expected, skipped = item.campaign.expected, len(item.campaign.skipped)
+    others = {
+        "not": words[Word.DOES_NOT_HOLD],
+        "undecided": words[Word.UNDECIDED],
+        "not measured": words[Word.NOT_MEASURED],
+        f"of {expected} runs skipped": skipped,
+        f"of {expected} runs missing or invalid": expected - len(item.campaign.valid) - skipped,
+    }
+    held = f"{words[Word.HOLDS]} of {len(item.claims)} claims hold"
+    return ", ".join([held, *(f"{count} {what}" for what, count in others.items() if count)])
 
 
 def _said(item: Assessment, conclude: Conclude | None) -> str:
@@ -295,15 +282,9 @@ def _show_plan(
         if makers.get(r.experiment.measurement.id, r.experiment) is r.experiment
     )
     lines.append(f"{to_make} runs to make, about {format_duration(left)}; {done} done")
+    names = ("point", "repeat", "done", "seconds", "skipped")
     planned = [
-        {
-            "experiment": run.experiment.id,
-            "point": run.point,
-            "repeat": run.repeat,
-            "done": run.done,
-            "seconds": run.seconds,
-            "skipped": run.skipped,
-        }
+        {"experiment": run.experiment.id, **{name: getattr(run, name) for name in names}}
         for run in runs
     ]
     show({"runs": planned, "seconds_left": left}, lines, as_json=as_json)
@@ -312,69 +293,54 @@ def _show_plan(
 def _summarize(
     judged: Sequence[Assessment], records: Sequence[Record], index: Path, *, as_json: bool
 ) -> None:
-    if as_json:
-        emit_json(
-            {
-                "report": str(index),
-                "machine": machine_name(),
-                "claims": [document for item in judged for document in item.documents()],
-                "runs": [_run_document(record) for record in records],
-                "complete": all(item.campaign.complete for item in judged),
-            }
-        )
-        return
+    names = ("run", "experiment", "point", "repeat", "status", "reason", "seconds", "values")
+    document = {
+        "report": str(index),
+        "machine": machine_name(),
+        "claims": [claim for item in judged for claim in item.documents()],
+        "runs": [{name: getattr(record, name) for name in names} for record in records],
+        "complete": all(item.campaign.complete for item in judged),
+    }
+    show(document, _summary(judged, records, index), as_json=as_json)
+
+
+def _summary(judged: Sequence[Assessment], records: Sequence[Record], index: Path) -> Iterator[str]:
     for item in judged:
-        click.echo(f"\n{item.experiment.id} – {item.experiment.title}: {verdict_line(item)}")
+        yield f"\n{item.experiment.id} – {item.experiment.title}: {verdict_line(item)}"
         for claim in item.claims:
             mark = claim.word.upper() if claim.held is False else claim.word.value
             kind = " (invariant)" if _invariant(claim) else ""
-            click.echo(f"  {mark}{kind}: {claim.text}")
+            yield f"  {mark}{kind}: {claim.text}"
             if claim.why not in (None, SMOKE_DECIDES):
                 word = f" ({claim.cause.value})" if claim.cause else ""
-                click.echo(f"    why{word}: {claim.why}")
+                yield f"    why{word}: {claim.why}"
             elif claim.held is False and _invariant(claim):
                 for name, found in claim.measured.items():
-                    click.echo(f"    {name}: {str(found)[:MOST_SHOWN]}")
+                    yield f"    {name}: {str(found)[:MOST_SHOWN]}"
         for row in outage_rows(item) if item.experiment.origin is Origin.MEASURED else ():
-            click.echo(
+            yield (
                 f"  results were late for {row['outage']} under {row['engine']}, {row['scheme']} "
                 f"({row['count']})"
             )
         if item.problem:
-            click.echo(f"  its table or claims could not be made:\n{item.problem}")
+            yield f"  its table or claims could not be made:\n{item.problem}"
     if any(claim.why == SMOKE_DECIDES for item in judged for claim in item.claims):
-        click.echo(f"\nwhy not measured: {SMOKE_DECIDES}")
-    _name_failed(records)
+        yield f"\nwhy not measured: {SMOKE_DECIDES}"
+    yield from _failed_lines(records)
     if found := answers(judged, QUESTIONS):
-        click.echo("\nwhat was found:")
-        for line in lines(found):
-            click.echo(line)
-    click.echo("\nsentences, each counted once:")
-    for line in score_lines(judged):
-        click.echo(f"  {line}")
-    click.echo(f"\nreport: {index}")
-    sys.stdout.flush()
+        yield "\nwhat was found:"
+        yield from lines(found)
+    yield "\nsentences, each counted once:"
+    yield from (f"  {line}" for line in score_lines(judged))
+    yield f"\nreport: {index}"
 
 
-def _name_failed(records: Sequence[Record]) -> None:
-    """Name the runs without a result, those of one reason in one line."""
+def _failed_lines(records: Sequence[Record]) -> Iterator[str]:
+    """Yield the runs without a result, those of one reason in one line."""
     alike: dict[tuple[str, str, str | None], list[Record]] = {}
     for record in records:
         if record.status != OK:
             alike.setdefault((record.experiment, record.status, record.reason), []).append(record)
     for (experiment, status, reason), some in alike.items():
         points = str(dict(some[0].point)) if len(some) == 1 else f"({len(some)} runs)"
-        click.echo(f"\n{experiment} {points}: {status}: {reason}")
-
-
-def _run_document(record: Record) -> dict[str, Any]:
-    return {
-        "run": record.run,
-        "experiment": record.experiment,
-        "point": dict(record.point),
-        "repeat": record.repeat,
-        "status": record.status,
-        "reason": record.reason,
-        "seconds": record.seconds,
-        "values": dict(record.values),
-    }
+        yield f"\n{experiment} {points}: {status}: {reason}"

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import FILE, out_option
 from harness.cli.output import interrupted_by, json_option, show
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from harness.nightly.history import History, Night
-    from harness.nightly.metrics import Metric
-    from harness.nightly.revisions import Revision
+from harness.errors import UsageError
+from harness.nightly import gate, revisions
+from harness.nightly.history import History, Night
+from harness.nightly.metrics import Metric, chosen, planned_s
+from harness.nightly.moves import moves
+from harness.nightly.revisions import Revision
+from harness.nightly.summary import markdown
+from harness.results.provenance import machine_name
+from harness.results.store import RecordStore
+from harness.seeds import DEFAULT_SEED, derive_seed
+from harness.text import format_duration
 
 ALARM = 1
 
@@ -47,13 +52,11 @@ Examples:
     "--pairs",
     type=click.IntRange(min=8),
     default=15,
-    show_default=True,
     help="Samples of each loop and side, and as many again of one that seems to have changed.",
 )
 @click.option(
     "--live/--no-live",
     default=True,
-    show_default=True,
     help="Also compare the live engines and their outages after kills, which starts two local "
     "clusters.",
 )
@@ -100,13 +103,7 @@ def command(
     Exit code: 0 nothing is worse, 1 an alarm (something is measurably worse, was measured before
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
     baseline does not build, say)."""
-    from harness.cache import to_stderr
-    from harness.nightly import revisions
-    from harness.nightly.history import History
-    from harness.nightly.metrics import chosen
-    from harness.nightly.summary import markdown
     from harness.nightly.trends import write_trends
-    from harness.results.provenance import machine_name
 
     measured = chosen(metrics, live=live)
     history = History(out, warn=to_stderr)
@@ -129,15 +126,15 @@ def command(
     if summary is not None:
         with summary.open("a") as file:
             file.write(markdown(night))
-    _print(night, history, write_trends(history), as_json)
+    path, trends = history.path(night.machine_name), write_trends(history)
+    lines = [markdown(night), f"history: {path}", *([f"trends: {trends}"] if trends else [])]
+    document = {**asdict(night), "history": str(path), "trends": str(trends)}
+    show(document, lines, as_json=as_json)
     sys.exit(ALARM if night.alarms else 0)
 
 
 def _duration(measured: Sequence[Metric], pairs: int) -> str:
     """Return how long a night takes, in words."""
-    from harness.nightly.metrics import planned_s
-    from harness.text import format_duration
-
     once = format_duration(planned_s(measured, pairs))
     again = format_duration(planned_s(measured, pairs, fresh_of=len(measured)))
     return f"about {once} on two idle cores, and up to {again} more if all seems to have changed"
@@ -147,20 +144,14 @@ def _measured(
     measured: Sequence[Metric], revision: Revision, nights: Sequence[Night], out: Path, pairs: int
 ) -> Night:
     """Measure a night against a revision, with the moves of the history that it shows first."""
-    from harness.cache import to_stderr
     from harness.cluster.ownership import warn_of_neighbours
-    from harness.nightly import revisions
     from harness.nightly.claims import claims_tonight
-    from harness.nightly.gate import measure_night
-    from harness.nightly.moves import moves
-    from harness.results.store import RecordStore
-    from harness.seeds import DEFAULT_SEED, derive_seed
 
     if any(metric.turns for metric in measured):
         warn_of_neighbours(to_stderr)
     to_stderr(f"comparing with {revision}")
     with interrupted_by(signal.SIGTERM):
-        night = measure_night(
+        night = gate.measure_night(
             measured,
             revisions.build(revision, report=to_stderr),
             revisions.working_tree(),
@@ -176,28 +167,16 @@ def _measured(
     return replace(night, alarms=[*night.alarms, *worse], notes=[*night.notes, *others])
 
 
-def _default_baseline(nights: Any) -> Revision:
-    from harness.errors import UsageError
-    from harness.nightly.revisions import resolve
-
+def _default_baseline(nights: Sequence[Night]) -> Revision:
     if nights:
         try:
-            return resolve(nights[-1].commit.rstrip("+"))
+            return revisions.resolve(nights[-1].commit.rstrip("+"))
         except UsageError:
             pass  # that night's commit is not in this checkout (a shallow clone, a rebase)
     try:
-        return resolve("HEAD~1")
+        return revisions.resolve("HEAD~1")
     except UsageError as error:
         raise UsageError(
             "there is no revision before this one to compare with",
             remedy="name one with --baseline REVISION, or fetch the history: git fetch --unshallow",
         ) from error
-
-
-def _print(night: Night, history: History, trends: Path | None, as_json: bool) -> None:
-    from harness.nightly.summary import markdown
-
-    path = history.path(night.machine_name)
-    lines = [markdown(night), f"history: {path}", *([f"trends: {trends}"] if trends else [])]
-    document = {**asdict(night), "history": str(path), "trends": str(trends)}
-    show(document, lines, as_json=as_json)

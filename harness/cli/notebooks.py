@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from harness.cli.options import DEFAULT_OUT, FOLDER
+
 _EPILOG = """\b
 Examples:
   ./faultline notebooks
@@ -21,22 +23,21 @@ Examples:
 @click.option("--render", "rendering", is_flag=True, help="Run them and write HTML; no browser.")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=None,
+    type=FOLDER,
+    default=DEFAULT_OUT / "notebooks",
     show_default="results/notebooks",
     help="Directory for the HTML.",
 )
-def command(names: tuple[str, ...], rendering: bool, out: Path | None) -> None:
+def command(names: tuple[str, ...], rendering: bool, out: Path) -> None:
     """Open JupyterLab on notebooks/, or with --render run them all and write HTML.
 
     They read the results that ship with the repository, so they need neither a cluster nor runs
     of your own."""
-    from harness.cli.options import DEFAULT_OUT
     from harness.notebook.rendering import lab_command, notebooks, render
 
     chosen = notebooks(names)
     if rendering:
         for path in chosen:
-            click.echo(str(render(path, out or DEFAULT_OUT / "notebooks")))
+            click.echo(str(render(path, out)))
     else:
         sys.exit(subprocess.run(lab_command(chosen), check=False).returncode)

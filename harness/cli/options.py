@@ -15,7 +15,7 @@ from harness.cluster.backends import BACKENDS, DEFAULT
 from harness.errors import UsageError
 from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
-from harness.text import parse_bytes, parse_duration_s, parse_share
+from harness.text import did_you_mean, parse_bytes, parse_duration_s, parse_share
 
 if TYPE_CHECKING:
     from harness.results.library import Library
@@ -72,7 +72,6 @@ profile_option = click.option(
     "--profile",
     type=click.Choice([profile.value for profile in Profile]),
     default=Profile.QUICK.value,
-    show_default=True,
     help="smoke: does it run; quick: for two cores; paper: the scale of the papers.",
 )
 
@@ -90,16 +89,12 @@ def _with_network(context: click.Context, parameter: click.Parameter, backend: s
     return DEFAULT if network == "loopback" else "local-namespaces"
 
 
-def _note_network(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    context.meta[NETWORK] = value
-
-
 _network_option = click.option(
     "--network",
     type=click.Choice(["loopback", "namespaces"]),
     is_eager=True,
     expose_value=False,
-    callback=_note_network,
+    callback=lambda context, _, network: context.meta.update({NETWORK: network}),
     help="Network of a local cluster: loopback addresses (the default), or a namespace for each "
     "worker, which can then be cut off and whose bytes are counted.",
 )
@@ -110,7 +105,6 @@ _backend_option = click.option(
     callback=_with_network,
     metavar=f"{'|'.join(BACKENDS)}|FILE.yaml",
     default=DEFAULT,
-    show_default=True,
     help="Where Kafka, Redis and Spark run; a file lists machines, or describes existing servers.",
 )
 
@@ -152,10 +146,7 @@ class RunOptions:
 
     profile: Annotated[str, profile_option]
     backend: Annotated[str, cluster_option]
-    seed: Annotated[
-        int,
-        option("--seed", default=DEFAULT_SEED, show_default=True, help="Root of all randomness."),
-    ]
+    seed: Annotated[int, option("--seed", default=DEFAULT_SEED, help="Root of all randomness.")]
     repeats: Annotated[
         int | None,
         option(
@@ -232,7 +223,7 @@ def words_of(context: click.Context, *, but: Collection[str] = ()) -> dict[str, 
         value = context.params.get(str(option.name))
         if not isinstance(option, click.Option) or option.name in but:
             continue
-        if value in (None, (), False, option.get_default(context)):
+        if value is None or value is False or value in ((), option.get_default(context)):
             continue
         each = value if option.multiple else [value]
         name = option.opts[-1]
@@ -247,7 +238,6 @@ run_options = options_of(RunOptions, "chosen")
 def demand_runs(experiment: str | None, found: Collection[Library]) -> None:
     """Raise `UsageError` with a near name if ``experiment`` has no run in any of ``found``."""
     from harness.results import load
-    from harness.text import did_you_mean
 
     if experiment is None or any(library.found for library in found):
         return

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import signal
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from harness.errors import UsageError
 from harness.text import Notify
 
 json_option = click.option(
@@ -20,18 +23,12 @@ json_option = click.option(
 )
 
 
-def emit_json(document: Any) -> None:
-    """Print ``document`` as one strict JSON document (a NaN becomes null)."""
-    click.echo(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False))
-
-
 def show(document: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print ``document`` as JSON, or else ``lines`` for people."""
+    """Print ``document`` as strict JSON (a NaN becomes null), or else ``lines`` for people."""
     if as_json:
-        emit_json(document)
-    else:
-        for line in lines:
-            click.echo(line)
+        lines = [json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False)]
+    for line in lines:
+        click.echo(line)
 
 
 def plain(value: Any) -> Any:
@@ -47,6 +44,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def check_out(out: Path) -> None:
+    """Raise `UsageError` unless results can be written to ``out``; leave nothing there."""
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        why = "is not a directory" if not there.is_dir() else f"takes no files: {error.strerror}"
+        raise UsageError(
+            f"--out: results cannot be written to {out}, because {there} {why}",
+            remedy="name a directory of yours; it is made if it does not exist",
+        ) from None
 
 
 @contextmanager

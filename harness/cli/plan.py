@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import Future
 from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from time import perf_counter
+from typing import Any
 
 import click
+import numpy as np
 
 from harness.cli.options import PATH
 from harness.cli.output import json_option, show
 from harness.errors import UsageError
-from harness.planning.planners import BY_NAME, Decides, names
-
-if TYPE_CHECKING:
-    from harness.planning.base import ReplicationPlan
-    from harness.topology.model import Topology
+from harness.planning.base import ReplicationPlan
+from harness.planning.planners import BY_NAME, Decides, names, planner
+from harness.text import nearest, read_given
+from harness.topology.fidelity import Evaluator, Objective, internal_completeness
+from harness.topology.model import Topology
+from harness.topology.text import from_yaml_text
 
 _EPILOG = """\b
 The topology, in YAML (docs/examples/topology.yaml):
@@ -58,16 +63,11 @@ _PLANNERS = "|".join(names(Decides.REPLICATION))
     "--planner",
     "planner_name",
     default="sa",
-    show_default=True,
     metavar=f"[{_PLANNERS}]",
     help=" ".join(f"{name}: {BY_NAME[name].about}." for name in names(Decides.REPLICATION)),
 )
 @click.option(
-    "--objective",
-    default="of",
-    show_default=True,
-    metavar="[of|ic]",
-    help="Output fidelity or internal completeness.",
+    "--objective", default="of", metavar="[of|ic]", help="Output fidelity or internal completeness."
 )
 @click.option(
     "--draw",
@@ -83,8 +83,6 @@ def command(
 
     The plan is for the worst case: a correlated failure of every task outside it. Its output
     fidelity is the share of the queries' output that is left then."""
-    from harness.planning.planners import planner
-
     if draw is not None and draw.suffix not in (".svg", ".png"):
         raise UsageError(
             f"--draw: {draw} is neither SVG nor PNG", remedy="name a file that ends in .svg or .png"
@@ -101,8 +99,6 @@ def command(
 
 def check_objective(objective: str) -> None:
     """Raise `UsageError` unless ``objective`` is one."""
-    from harness.text import nearest
-
     names = {"output fidelity": "of", "internal completeness": "ic", "of": "of", "ic": "ic"}
     if objective in names.values():
         return
@@ -145,9 +141,6 @@ def parse_budget(text: str, total: int) -> int:
 
 def read_topology(path: Path, option: str = "") -> Topology:
     """Read a topology; ``option`` begins the message of a mistake."""
-    from harness.text import read_given
-    from harness.topology.text import from_yaml_text
-
     text = read_given(
         path, option, "give the path of a topology in YAML, such as docs/examples/topology.yaml"
     )
@@ -156,11 +149,6 @@ def read_topology(path: Path, option: str = "") -> Topology:
 
 def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict[str, Any]:
     """Return the document of ``--json``."""
-    from time import perf_counter
-
-    from harness.planning.planners import planner
-    from harness.topology.fidelity import Objective
-
     aim, size = Objective(objective), f"{topology.task_count:,} tasks, {budget:,} units"
 
     def planned(by: str, doing: str) -> ReplicationPlan:
@@ -193,10 +181,6 @@ def _watched(
     """Run ``plan`` on a thread of its own, and report every few seconds that it is still running.
 
     The thread is needed because the solver does not react to Ctrl-C."""
-    from concurrent.futures import Future
-    from threading import Thread
-    from time import perf_counter
-
     future: Future[ReplicationPlan] = Future()
 
     def work() -> None:
@@ -219,8 +203,6 @@ def _watched(
 
 
 def _described(topology: Topology, plan: ReplicationPlan) -> dict[str, Any]:
-    from harness.topology.fidelity import Evaluator, internal_completeness
-
     alive = plan.alive(topology)
     evaluator = Evaluator(topology)
     by_query = evaluator.by_query(alive)[0]
@@ -245,32 +227,28 @@ def _report(topology: Topology, document: dict[str, Any]) -> list[str]:
         f"{name:{width}}  {' '.join(map(str, indexes))}  of {topology.operator(name).parallelism}"
         for name, indexes in by_operator.items()
     ] or ["nothing: no complete tree of tasks is worth its cost within the budget"]
-    lines = [
-        f"{'planner':22}{document['planner']}, in {document['seconds']:.3g} s",
-        f"{'budget':22}{document['budget']} of {document['total_cost']} units, "
-        f"{document['cost']} used",
-        *(
-            f"{'replicated tasks' if not number else '':22}{line}"
-            for number, line in enumerate(tasks)
-        ),
-        f"{'output fidelity':22}{document['output_fidelity']:.4f}",
-    ]
-    if len(document["queries"]) > 1:
-        lines += [f"{f'  of {name}':22}{value:.4f}" for name, value in document["queries"].items()]
-    lines.append(f"{'internal completeness':22}{document['internal_completeness']:.4f}")
     key = "output_fidelity" if document["objective"] == "of" else "internal_completeness"
     word = key.replace("_", " ")
-    if document["optimum"] is not None:
-        lines.append(f"{'no plan exceeds':22}{document['optimum']:.4f} ({word}, proven)")
     other = document["compared_with"]
     better = ", which is better" if other[key] > document[key] else ""
-    lines.append(f"{'compared with':22}{other['planner']}, {word} {other[key]:.4f}{better}")
-    return lines
+    used = f"{document['budget']} of {document['total_cost']} units, {document['cost']} used"
+    rows = [
+        ("planner", f"{document['planner']}, in {document['seconds']:.3g} s"),
+        ("budget", used),
+        ("replicated tasks", tasks[0]),
+        *(("", more) for more in tasks[1:]),
+        ("output fidelity", f"{document['output_fidelity']:.4f}"),
+    ]
+    if len(document["queries"]) > 1:
+        rows += [(f"  of {name}", f"{value:.4f}") for name, value in document["queries"].items()]
+    rows.append(("internal completeness", f"{document['internal_completeness']:.4f}"))
+    if document["optimum"] is not None:
+        rows.append(("no plan exceeds", f"{document['optimum']:.4f} ({word}, proven)"))
+    rows.append(("compared with", f"{other['planner']}, {word} {other[key]:.4f}{better}"))
+    return [f"{name:22}{value}" for name, value in rows]
 
 
 def _draw(topology: Topology, document: dict[str, Any], path: Path) -> None:
-    import numpy as np
-
     from harness.figures.style import new_figure, styled
     from harness.figures.topology import draw_topology, size_in
 

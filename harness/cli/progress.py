@@ -7,14 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -145,14 +138,9 @@ class ProgressDisplay:
         throughput_per_s: float | None,
         latency_s: float | None,
     ) -> None:
-        parts = [text]
-        if fraction is not None:
-            parts.append(f"{fraction:.0%}")
-        if throughput_per_s is not None:
-            parts.append(f"{throughput_per_s:,.0f}/s")
-        if latency_s is not None:
-            parts.append(f"latency {latency_s:.2f} s")
-        line = f"{self._current}: {' · '.join(parts)}"
+        numbers = {"{:.0%}": fraction, "{:,.0f}/s": throughput_per_s, "latency {:.2f} s": latency_s}
+        known = (form.format(value) for form, value in numbers.items() if value is not None)
+        line = f"{self._current}: {' · '.join([text, *known])}"
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], description=line)
         elif time.monotonic() - self._last_line >= _PLAIN_INTERVAL_S:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import FILE
+from harness.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -25,16 +27,8 @@ Examples:
 @click.command("record", epilog=_EPILOG)
 @click.argument("topic")
 @click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="The cluster's brokers.")
-@click.option(
-    "--to",
-    "target",
-    type=FILE,
-    required=True,
-    help="The Parquet file to write.",
-)
-@click.option(
-    "--most", type=click.IntRange(1), default=100_000, show_default=True, help="Most records."
-)
+@click.option("--to", "target", type=FILE, required=True, help="The Parquet file to write.")
+@click.option("--most", type=click.IntRange(1), default=100_000, help="Most records.")
 @click.option(
     "--client",
     type=FILE,
@@ -46,8 +40,6 @@ def command(topic: str, bootstrap: str, target: Path, most: int, client: Path | 
     Nothing is written to the cluster, and no consumer group is kept."""
     import pyarrow.parquet
 
-    from harness.cache import to_stderr
-    from harness.errors import UsageError
     from harness.load.record import record_topic, settings_of
 
     if target.suffix != ".parquet":
@@ -74,8 +66,6 @@ def _connected(settings: Mapping[str, str]) -> Iterator[Consumer]:
 
     Else the client logs each of its attempts, some twenty a second."""
     from confluent_kafka import Consumer, KafkaError, KafkaException
-
-    from harness.errors import EnvironmentFailure, UsageError
 
     seen: list[str] = []
     silent = logging.Logger("kafka")

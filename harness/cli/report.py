@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from harness.cache import to_stderr
 from harness.cli.options import THERE, out_option
 from harness.cli.output import json_option, show
+from harness.errors import UsageError
 
 _EPILOG = """\b
 Examples:
@@ -32,9 +34,7 @@ Examples:
 @json_option
 def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None:
     """Write report/index.html and report/claims.json from the records of this machine."""
-    from harness.cache import to_stderr
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
-    from harness.errors import UsageError
     from harness.pages.report import write_report
     from harness.pages.sentences import score_lines
     from harness.results.archive import shown_machine
@@ -51,11 +51,7 @@ def command(out: Path, source: Path | None, strict: bool, as_json: bool) -> None
             "./faultline report --from results/baselines --out shipped shows the results "
             "that ship with the repository",
         )
-    report = write_report(
-        RecordStore(root, warn=to_stderr),
-        into=out / "report",
-        machine=machine,
-    )
+    report = write_report(RecordStore(root, warn=to_stderr), into=out / "report", machine=machine)
     claims = [document for item in report.judged for document in item.documents()]
     lines = [
         *(f"{i.experiment.id} ({i.profile.value}): {verdict_line(i)}" for i in report.judged),

@@ -43,11 +43,7 @@ def _completions(
 
 @click.command("run", epilog=_EPILOG)
 @click.argument(
-    "experiments",
-    nargs=-1,
-    required=True,
-    metavar="EXPERIMENT...",
-    shell_complete=_completions,
+    "experiments", nargs=-1, required=True, metavar="EXPERIMENT...", shell_complete=_completions
 )
 @click.option(
     "--workload",

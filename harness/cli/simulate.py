@@ -6,21 +6,19 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from harness.cli.options import FILE
-from harness.cli.output import emit_json, json_option, show
+from harness.cli.output import json_option, show
 from harness.errors import UsageError
 from harness.protocol.schemes import SCHEMES
+from harness.simulator.campaign import PROTOCOL, Choice, Tally, smallest, tally_of
+from harness.simulator.run import SimulatedRun
 from harness.text import did_you_mean, format_duration
-
-if TYPE_CHECKING:
-    from harness.simulator.campaign import Choice, Tally
-    from harness.simulator.run import SimulatedRun
 
 _EPILOG = f"""\b
 Schemes:    {" ".join(SCHEMES)}
@@ -58,9 +56,7 @@ _IN_PLACE = "\r\x1b[K"
 
 
 @click.command(epilog=_EPILOG)
-@click.option(
-    "--seeds", default="0..999", show_default=True, metavar="A..B", help="Both ends included."
-)
+@click.option("--seeds", default="0..999", metavar="A..B", help="Both ends included.")
 @click.option("--scheme", metavar="NAME", help="Only this scheme.  [default: each seed draws one]")
 @click.option(
     "--topology", metavar="NAME", help="Only this topology.  [default: each seed draws one]"
@@ -74,9 +70,7 @@ _IN_PLACE = "\r\x1b[K"
 )
 @click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run, and its faults.")
 @click.option(
-    "--picture",
-    type=FILE,
-    help="File for the picture of --draw.  [default: simulate-SEED.png]",
+    "--picture", type=FILE, help="File for the picture of --draw.  [default: simulate-SEED.png]"
 )
 @json_option
 def command(
@@ -99,8 +93,6 @@ def command(
 
     A schedule that breaks an invariant is reduced to the faults that matter and printed with the
     events that led to it. The exit code is then 1."""
-    from harness.simulator.campaign import PROTOCOL, Choice, tally_of
-
     if host and draw_seed is not None:
         raise UsageError("--host does not go with --draw", remedy="leave one of them out")
     fidelity = PROTOCOL
@@ -122,10 +114,17 @@ def command(
         return
     tally = tally_of(choice, workers or os.cpu_count() or 1, _progress(len(choice.seeds)))
     violations = [_violation(choice, report) for report in tally.failed[:10]]
-    if as_json:
-        emit_json(_document(tally, violations))
-    else:
-        _print(tally, violations)
+    document = {
+        "schedules": tally.schedules,
+        "faults": dict(sorted(tally.faults.items())),
+        "violations": violations,
+        "violations_total": len(tally.failed),
+        "violating_seeds": [report.seed for report in tally.failed],
+        "schedules_with_tentative_output": tally.tentative_schedules,
+        "schedules_per_minute": tally.schedules_per_minute,
+        "events": tally.events,
+    }
+    show(document, _lines(tally, violations), as_json=as_json)
     if tally.failed:
         sys.exit(1)
 
@@ -195,8 +194,6 @@ def _headline(report: SimulatedRun) -> str:
 
 def _violation(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     """Return a violation with the fewest faults that cause it."""
-    from harness.simulator.campaign import smallest
-
     assert report.violation is not None
     numbers = smallest(choice, report.seed)
     faults = choice.whole(report.seed).faults
@@ -214,36 +211,23 @@ def _violation(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     }
 
 
-def _document(tally: Tally, violations: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "schedules": tally.schedules,
-        "faults": dict(sorted(tally.faults.items())),
-        "violations": violations,
-        "violations_total": len(tally.failed),
-        "violating_seeds": [report.seed for report in tally.failed],
-        "schedules_with_tentative_output": tally.tentative_schedules,
-        "schedules_per_minute": tally.schedules_per_minute,
-        "events": tally.events,
-    }
-
-
-def _print(tally: Tally, violations: list[dict[str, Any]]) -> None:
+def _lines(tally: Tally, violations: Sequence[dict[str, Any]]) -> Iterator[str]:
     faults = ", ".join(f"{count} {kind}" for kind, count in tally.faults.most_common())
-    click.echo(
+    yield (
         f"{tally.schedules} schedules in {format_duration(tally.elapsed_s)} "
         f"({tally.schedules_per_minute:,.0f} a minute); {sum(tally.faults.values())} faults: "
         f"{faults or 'none'}; {tally.tentative_schedules} schedules had tentative output"
     )
     for found in violations:
-        click.echo(f"\nviolation of {found['invariant']} at seed {found['seed']}: {found['what']}")
-        click.echo(f"  scheme {found['scheme']}, topology {found['topology']}")
+        yield f"\nviolation of {found['invariant']} at seed {found['seed']}: {found['what']}"
+        yield f"  scheme {found['scheme']}, topology {found['topology']}"
         for fault in found["faults"]:
-            click.echo(f"  fault: {fault}")
-        click.echo(f"  again: {found['command']}")
-        click.echo(found["story"])
+            yield f"  fault: {fault}"
+        yield f"  again: {found['command']}"
+        yield found["story"]
     for report in tally.failed[len(violations) :]:
-        click.echo(f"\n{_headline(report)}")
-    click.echo(f"{len(tally.failed)} violations" if tally.failed else "no violations")
+        yield f"\n{_headline(report)}"
+    yield f"{len(tally.failed)} violations" if tally.failed else "no violations"
 
 
 def _draw(choice: Choice, picture: Path | None, as_json: bool) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from harness.cli.options import DEFAULT_OUT, FOLDER, THERE
-from harness.cli.output import elapsed_reporter, json_option, show
+from harness.cli.output import check_out, elapsed_reporter, json_option, show
+from harness.errors import UsageError
 from harness.text import Notify
 
 _EPILOG = """\b
@@ -33,9 +34,7 @@ _MOST_BYTES = 20_000_000
     "repeatable.  [default: results/ of this checkout, or those that ship with it]",
 )
 @click.option(
-    "--out",
-    type=FOLDER,
-    help="Where the pages go.  [default: results/site/ of this checkout]",
+    "--out", type=FOLDER, help="Where the pages go.  [default: results/site/ of this checkout]"
 )
 @click.option(
     "--shipped",
@@ -49,8 +48,6 @@ def command(sources: tuple[Path, ...], out: Path | None, shipped: bool, as_json:
 
     They show the report's figures and verdicts with filters (the choice stands in the address),
     every measured point, every kill on a time axis, and published numbers beside these."""
-    from harness.cli.measure import check_out
-    from harness.errors import UsageError
     from harness.pages.answers import in_readme
     from harness.pages.site import SHIPPED_SITE, Set, write_site
     from harness.results.archive import found, records

@@ -9,7 +9,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import STDOUT
 
@@ -26,14 +25,8 @@ CHECKS = (
 NO_TESTS = 5
 """pytest's exit code when the selection was empty."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One run of pytest over a part of the suite."""
-
-    name: str
-    arguments: tuple[str, ...]
-
+Parts = Mapping[str, Sequence[str]]
+"""Runs of pytest over parts of the suite: the name of each, and its arguments."""
 
 BRIEF, HALF = "--hypothesis-profile=brief", "--hypothesis-profile=half"
 """Fewer examples of each invariant (`tests.levels`)."""
@@ -42,32 +35,23 @@ STAND_BACK = ("nice", "-n", "5")
 """Lower priority for the tests without servers, which fill the waits of the others."""
 
 # Side by side: a test with servers mostly waits for them.
-AFTER_A_CHANGE = (
-    Part(
-        name="without servers",
-        arguments=(
-            *("-m", "not cluster and not deep and not long", "-n", "3", "--dist", "loadgroup"),
-            *("-p", "no:benchmark", BRIEF),
-        ),
+AFTER_A_CHANGE: Parts = {
+    "without servers": (
+        *("-m", "not cluster and not deep and not long", "-n", "3", "--dist", "loadgroup"),
+        *("-p", "no:benchmark", BRIEF),
     ),
-    Part(
-        name="with servers", arguments=("-m", "cluster and not deep and not long", "-n", "0", BRIEF)
-    ),
-)
+    "with servers": ("-m", "cluster and not deep and not long", "-n", "0", BRIEF),
+}
 # One after the other: whatever takes longest has the machine to itself.
-ALL = (
-    Part(
-        name="without servers, in parallel",
-        arguments=(
-            *("-m", "not cluster and not long", "-n", "3", "--dist", "worksteal"),
-            *("-p", "no:benchmark", "--durations=10", HALF),
-        ),
+ALL: Parts = {
+    "without servers, in parallel": (
+        *("-m", "not cluster and not long", "-n", "3", "--dist", "worksteal"),
+        *("-p", "no:benchmark", "--durations=10", HALF),
     ),
-    Part(
-        name="with servers, one at a time",
-        arguments=("-m", "cluster and not long", "-n", "0", "--durations=10", HALF),
+    "with servers, one at a time": (
+        *("-m", "cluster and not long", "-n", "0", "--durations=10", HALF),
     ),
-)
+}
 
 _EPILOG = """\b
 Examples:
@@ -123,25 +107,17 @@ def _passes(name: str, program: Sequence[str]) -> bool:
     return done.returncode == 0
 
 
-Commands = Mapping[str, Sequence[str]]
-"""pytest's arguments for each part, by its name."""
-
-
 def _suite(
-    parts: Sequence[Part],
-    make: Callable[[Commands, Mapping[str, str]], list[int]],
-    order: Sequence[str],
+    parts: Parts, make: Callable[[Parts, Mapping[str, str]], list[int]], order: Sequence[str]
 ) -> int:
     environment = _fetch_first()
     totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="faultline-test-") as scratch:
-        records = {part.name: Path(scratch, f"{n}.xml") for n, part in enumerate(parts)}
+        records = {name: Path(scratch, f"{n}.xml") for n, name in enumerate(parts)}
         commands = {
-            part.name: [
-                str(ROOT / "tests"), *part.arguments, *order, f"--junitxml={records[part.name]}"
-            ]
-            for part in parts
-        }  # fmt: skip
+            name: [str(ROOT / "tests"), *arguments, *order, f"--junitxml={records[name]}"]
+            for name, arguments in parts.items()
+        }
         codes = make(commands, environment)
         for record in records.values():
             totals += counts(record)
@@ -150,7 +126,7 @@ def _suite(
     return verdict(codes)
 
 
-def _in_turn(commands: Commands, environment: Mapping[str, str]) -> list[int]:
+def _in_turn(commands: Parts, environment: Mapping[str, str]) -> list[int]:
     codes = []
     for name, arguments in commands.items():
         click.echo(f"faultline test: the tests {name}", err=True)
@@ -158,7 +134,7 @@ def _in_turn(commands: Commands, environment: Mapping[str, str]) -> list[int]:
     return codes
 
 
-def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[int]:
+def _side_by_side(commands: Parts, environment: Mapping[str, str]) -> list[int]:
     """Run the parts at once. The output of the last one is live; the rest follows at the end."""
     *quiet, last = commands
     with ExitStack() as files:

@@ -54,19 +54,6 @@ PASSING = ("sample_only", "watched", "again", "dry_run", "verbose")
 """Parameters that the commands of the next steps do not keep."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """The options of this command alone."""
-
-    own: Mapping[str, Any]
-    point: str | None
-    words: Mapping[str, str]
-    """Words of the options that the next steps have, too."""
-    long: bool
-    """True if the user named a profile: the kills are repeated, also in real-time mode."""
-    try_settings: bool
-
-
 @click.command("try", epilog=_EPILOG)
 @click.argument("file", type=PATH)
 @click.option("--sample-only", is_flag=True, help="Run the query over a sample, and kill nothing.")
@@ -123,31 +110,39 @@ def command(
     profile_from = context.get_parameter_source("profile")
     workload = load_workload_file(file)
     workload.form(QUERY)
-    asked = _Asked(
-        own=own.given,
-        point=point,
-        words=words_of(context, but=PASSING),
-        long=profile_from is not click.core.ParameterSource.DEFAULT,
-        try_settings=try_settings,
+    settings = _settings(
+        {**own.given, **workload_options(file)},
+        point,
+        chosen,
+        repeated=profile_from is not click.core.ParameterSource.DEFAULT,
     )
-    settings = _settings(file, asked, chosen)
-    no_real_time = None
-    if not chosen.dry_run:
-        no_real_time = sample_shown(workload, conf)
+    no_real_time = None if chosen.dry_run else sample_shown(workload, conf)
     if sample_only:
         click.echo(f"next: ./faultline try {file}")
         return
-    sys.exit(_kills(file, workload, asked, chosen, settings, no_real_time))
+    from harness.advice.own_job import Given
+
+    if no_real_time is not None:
+        click.echo(f"Spark's real-time mode cannot run it: {no_real_time}")
+        settings = _without_real_time(settings, no_real_time)
+    words = words_of(context, but=PASSING)
+    given = Given(file=file, options=words, out=chosen.out, no_real_time=no_real_time)
+    settings = replace(settings, deadline=_deadline())
+    shown = _Shown(workload=workload, chosen=chosen, settings=settings, given=given)
+    sys.exit(_kills(shown, try_settings=try_settings))
 
 
-def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:
-    """Return the settings of the runs, with all of their points; raise `UsageError` for none."""
+def _settings(
+    given: Mapping[str, Any], point: str | None, chosen: RunOptions, *, repeated: bool
+) -> RunSettings:
+    """Return the settings of the runs, with all of their points; raise `UsageError` for none.
+
+    ``repeated``: the user named a profile, so the kills are repeated, also in real-time mode."""
     from harness.running.discovery import at_point, find
     from harness.running.execution import check_options
     from harness.stock_kills.measure import REAL_TIME
     from harness.stock_kills.scale import fitting_speed
 
-    given = {**asked.own, **workload_options(file)}
     settings = chosen.settings(**given)
     speed = None if "speed" in given else fitting_speed(settings.profile, settings.options)
     if speed is not None:
@@ -158,17 +153,15 @@ def _settings(file: Path, asked: _Asked, chosen: RunOptions) -> RunSettings:
         )
         settings = replace(settings, options={**settings.options, "speed": speed})
     if chosen.repeats is None:
-        settings = replace(settings, repeats=REPEATS[settings.profile] if asked.long else 1)
+        settings = replace(settings, repeats=REPEATS[settings.profile] if repeated else 1)
     smoke = settings.profile is Profile.SMOKE
     found = find(EXPERIMENTS[:1] if smoke else EXPERIMENTS)
     check_options(found, settings)
-    if asked.point:
-        real_time = [REAL_TIME] if asked.long or "mode" in asked.point else []
-        return replace(
-            settings, only=at_point(found, settings.profile, asked.point, more=real_time)
-        )
+    if point:
+        real_time = [REAL_TIME] if repeated or "mode" in point else []
+        return replace(settings, only=at_point(found, settings.profile, point, more=real_time))
     grid = found[0].grid[settings.profile]
-    points = [*grid, REAL_TIME] if asked.long and not smoke else grid
+    points = [*grid, REAL_TIME] if repeated and not smoke else grid
     return replace(settings, only={experiment.id: points for experiment in found})
 
 
@@ -186,28 +179,15 @@ def _without_real_time(settings: RunSettings, why: str) -> RunSettings:
     return replace(settings, only=only)
 
 
-def _kills(
-    file: Path,
-    workload: Workload,
-    asked: _Asked,
-    chosen: RunOptions,
-    settings: RunSettings,
-    no_real_time: str | None,
-) -> int:
+def _kills(shown: _Shown, *, try_settings: bool) -> int:
     """Make the runs of both kills, and show what they cost; at a lower rate where none holds."""
-    from harness.advice.own_job import Given
-
-    if no_real_time is not None:
-        click.echo(f"Spark's real-time mode cannot run it: {no_real_time}")
-        settings = _without_real_time(settings, no_real_time)
-    given = Given(file=file, options=asked.words, out=chosen.out, no_real_time=no_real_time)
-    shown = _Shown(workload, asked, chosen, replace(settings, deadline=_deadline()), given)
+    dry_run = shown.chosen.dry_run
     try:
         with interrupted_by(signal.SIGTERM, signal.SIGALRM):
             code = shown.measure()
-            while code == DONE and not chosen.dry_run and shown.behind and shown.lower_rate():
+            while code == DONE and not dry_run and shown.behind and shown.lower_rate():
                 code = shown.measure()
-            if code == DONE and asked.try_settings and not chosen.dry_run:
+            if code == DONE and try_settings and not dry_run:
                 code = shown.try_settings()
     finally:
         shown.end()
@@ -222,77 +202,72 @@ def _deadline() -> Deadline:
     return Deadline(MOST_TIMES, least_s=LEAST_S, alarm=alarm)
 
 
+@dataclass(slots=True, kw_only=True)
 class _Shown:
     """The runs of a job, and the page about them, which is written after each part."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        asked: _Asked,
-        chosen: RunOptions,
-        settings: RunSettings,
-        given: Given,
-    ) -> None:
-        self._workload, self._asked, self._chosen = workload, asked, chosen
-        self._settings, self._given = settings, given
-        self._judged: Sequence[Assessment] = ()
-        self._page: Page | None = None
-        self._index: Path | None = None
-        self._job: Path | None = None
+    workload: Workload
+    chosen: RunOptions
+    settings: RunSettings
+    given: Given
+    judged: Sequence[Assessment] = ()
+    page: Page | None = None
+    index: Path | None = None
+    job: Path | None = None
 
     def measure(self) -> int:
         """Make the missing runs with the present settings."""
-        return self._measured(self._settings, self._conclude)
+        return self._measured(self.settings, self._conclude)
 
     def _measured(self, settings: RunSettings, conclude: Conclude) -> int:
         from harness.cli.measure import measure
         from harness.running.discovery import find
 
         return measure(
-            find([*settings.only]), settings, self._chosen, as_json=False, conclude=conclude
+            find([*settings.only]), settings, self.chosen, as_json=False, conclude=conclude
         )
 
     def _conclude(self, judged: Sequence[Assessment]) -> None:
-        self._judged = judged
+        self.judged = judged
         self._write()
 
     def _write(self) -> None:
         from harness.advice import costs, job_file, own_job
 
-        self._page, figures, job = own_job.page_of(
-            self._workload, self._judged, self._settings, given=self._given
+        self.page, figures, job = own_job.page_of(
+            self.workload, self.judged, self.settings, given=self.given
         )
-        place = self._chosen.out / "try" / self._workload.name
-        self._index = costs.write(self._page, place, figures)[0]
+        place = self.chosen.out / "try" / self.workload.name
+        self.index = costs.write(self.page, place, figures)[0]
         if job:
-            self._job = place / job_file.NAME
-            self._job.write_text(job_file.text_of(job, f"The job {self._workload.name}."))
+            self.job = place / job_file.NAME
+            self.job.write_text(job_file.text_of(job, f"The job {self.workload.name}."))
 
     def end(self) -> None:
         """Show the page."""
-        if self._page is not None:
-            click.echo(f"\n{self._page.text()}")
-            click.echo(f"\npage: {self._index}")
-        if self._job is not None:
-            click.echo(f"job:  {self._job} (./faultline advise --job {self._job} --within 1min)")
+        if self.page is not None:
+            click.echo(f"\n{self.page.text()}")
+            click.echo(f"\npage: {self.index}")
+        if self.job is not None:
+            click.echo(f"job:  {self.job} (./faultline advise --job {self.job} --within 1min)")
 
     @property
     def behind(self) -> bool:
         """True if no kill has an outage, because the twin did not keep up with the rate."""
         from harness.advice.answer import twin_behind
 
-        return self._page is not None and twin_behind(self._page.kills)
+        return self.page is not None and twin_behind(self.page.kills)
 
     def lower_rate(self) -> bool:
         """Halve the rate; return False after the last time, and if too little time is left."""
         from harness.stock_kills.own import own
 
-        if len(self._given.lowered) >= MOST_LOWERED or "failures" in self._settings.options:
+        if len(self.given.lowered) >= MOST_LOWERED or "failures" in self.settings.options:
             return False
-        mine = own(self._settings.profile, self._settings.options)
+        mine = own(self.settings.profile, self.settings.options)
         assert mine is not None, "a file is tried"
-        assert self._settings.deadline is not None, "runs that are shown end in time"
-        lower, there_is_time = mine.rate_per_s / 2, not self._settings.deadline.near
+        assert self.settings.deadline is not None, "runs that are shown end in time"
+        lower, there_is_time = mine.rate_per_s / 2, not self.settings.deadline.near
         then = (
             f"what follows is measured at {lower:.4g} records/s"
             if there_is_time
@@ -303,14 +278,14 @@ class _Shown:
             f"{then}"
         )
         click.echo(said)
-        self._given = replace(self._given, lowered=[*self._given.lowered, said])
+        self.given = replace(self.given, lowered=[*self.given.lowered, said])
         if not there_is_time:
             self._write()
             return False
         options = {
-            k: v for k, v in self._settings.options.items() if k != "speed" or not mine.recorded
+            k: v for k, v in self.settings.options.items() if k != "speed" or not mine.recorded
         }
-        self._settings = replace(self._settings, options={**options, "rate": lower})
+        self.settings = replace(self.settings, options={**options, "rate": lower})
         return True
 
     def try_settings(self) -> int:
@@ -319,27 +294,27 @@ class _Shown:
         from harness.advice.costs import kills_of
         from harness.advice.own_job import settings_given
 
-        assert self._page is not None, "the kills without them come first"
-        before = self._page.kills
-        given = settings_given(self._workload, self._settings)
+        assert self.page is not None, "the kills without them come first"
+        before = self.page.kills
+        given = settings_given(self.workload, self.settings)
         only = {
             EXPERIMENTS[0]: [
                 point
-                for point in self._settings.only[EXPERIMENTS[0]]
+                for point in self.settings.only[EXPERIMENTS[0]]
                 if point["scheme"] == "checkpoint" and "mode" not in point
             ]
         }
         code = DONE
         for setting in settings_beside(given):
             click.echo(f"with {' '.join(setting.conf)}: {setting.what}", err=True)
-            conf = [*self._settings.options.get("conf", ()), *setting.conf]
-            options = {**self._settings.options, "conf": conf}
+            conf = [*self.settings.options.get("conf", ()), *setting.conf]
+            options = {**self.settings.options, "conf": conf}
             judged: list[Assessment] = []
-            settings = replace(self._settings, options=options, only=only, deadline=_deadline())
+            settings = replace(self.settings, options=options, only=only, deadline=_deadline())
             code = self._measured(settings, judged.extend)
             kills = [kills_of(each.campaign.results()) for each in judged[:1]]
             said = compared(setting, kills[0] if kills else before.iloc[:0], before)
-            self._given = replace(self._given, tried=[*self._given.tried, f"measured: {said}"])
+            self.given = replace(self.given, tried=[*self.given.tried, f"measured: {said}"])
             self._write()
             if code != DONE:
                 break

@@ -81,18 +81,14 @@ class Choice:
             return setup
         wiring = wiring_for(self.workload, US_PER_S, {})
         copies = len(wiring.names) + len(scheme_of(setup, wiring, 1.0).replicated)
-        slots = max(math.ceil(copies / len(nodes)), _most_planned(setup))
+        planned = Counter(parameters_of(setup).placement)  # primaries by node, if they are given
+        slots = max([math.ceil(copies / len(nodes)), *planned.values()])
         return replace(setup, parameters=replace(parameters_of(setup), slots=slots))
 
     def __str__(self) -> str:
         tight = ", no slot to spare" if self.tight else ""
         away = f", nodes away for {self.away_s:g} s" if self.away_s else ""
         return f"{self.workload.name}, {self.contender}{tight}{away}"
-
-
-def _most_planned(setup: Setup) -> int:
-    """Return the largest number of primaries on one node; 0 without a given placement."""
-    return max(Counter(parameters_of(setup).placement).values(), default=0)
 
 
 def choose(

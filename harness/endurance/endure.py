@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action
-from harness.endurance.draw import MEAN_GAP_S, RUN_S, Choice, choose, schedule
-from harness.endurance.trial import Disturbance, Trial, Verdict
+from harness.endurance.draw import MEAN_GAP_S, RUN_S, choose, schedule
+from harness.endurance.trial import Trial, Verdict
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.parameters import TaskParameters
 from harness.engines.tasks.systems import SYSTEMS
@@ -113,7 +113,17 @@ class Endurance:
         chosen = choose(self.seed, number, self.workloads, self.contenders)
         engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, PARAMETERS)
         engine.check()
-        planned = self._planned(number, chosen)
+        cluster = engine.fleet.cluster
+        planned = schedule(
+            self.seed,
+            number,
+            engine.fleet.nodes,
+            seconds=self.seconds,
+            servers=sorted(cluster.breakable()),
+            cuts=Action.CUT in cluster.capabilities(),
+            away_s=chosen.away_s,
+            gap_s=self.gap_s,
+        )
         name = f"pass {number + 1}, {chosen}"
         self.report(f"{name}: {len(planned)} disturbances")
         place = self.directory / f"pass-{number + 1}"
@@ -135,23 +145,7 @@ class Endurance:
             f"{verdict.tentative} tentative first, {verdict.failures} wrong"
         )
         if verdict.failures:
-            self._keep(trial, number, verdict)
-
-    def _planned(self, number: int, chosen: Choice) -> list[Disturbance]:
-        cluster = self.engine.fleet.cluster
-        return schedule(
-            self.seed,
-            number,
-            self.engine.fleet.nodes,
-            seconds=self.seconds,
-            servers=sorted(cluster.breakable()),
-            cuts=Action.CUT in cluster.capabilities(),
-            away_s=chosen.away_s,
-            gap_s=self.gap_s,
-        )
-
-    def _keep(self, trial: Trial, number: int, verdict: Verdict) -> None:
-        place = self.keep / f"seed-{self.seed}-pass-{number + 1}"
-        trial.keep(place)
-        (place / "verdict.json").write_text(json.dumps(asdict(verdict), indent=2) + "\n")
-        self.report(f"what was due, what came and every event are in {place}")
+            kept = self.keep / f"seed-{self.seed}-pass-{number + 1}"
+            trial.keep(kept)
+            (kept / "verdict.json").write_text(json.dumps(asdict(verdict), indent=2) + "\n")
+            self.report(f"what was due, what came and every event are in {kept}")

@@ -131,10 +131,8 @@ def judged(
 ) -> Verdict:
     """Compare the messages of the out topic with the ``truth`` (the workload's columns)."""
     reading = Reading(workload)
-    ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
-    frames = [frame for message in ordered for frame in reading.take(message)]
+    found = _delivered(reading, messages)
     identity = list(workload.identity)
-    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*workload.columns, "stability"])
     stable = found[found["stability"] == Stability.STABLE.value]
     difference = against_truth(stable, truth, workload, identity)
     return Verdict(
@@ -150,6 +148,14 @@ def judged(
         corrected=int((found["stability"] == Stability.UNDO.value).sum()),
         fenced=len(reading.fenced),
     )
+
+
+def _delivered(reading: Reading, messages: Sequence[Message]) -> pd.DataFrame:
+    """Return the results in messages, in the order of their partitions."""
+    ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
+    frames = [frame for message in ordered for frame in reading.take(message)]
+    columns = [*reading.workload.columns, "stability"]
+    return pd.concat(frames) if frames else pd.DataFrame(columns=columns)
 
 
 class Trial:
@@ -239,11 +245,8 @@ class Trial:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / "events.jsonl").open("w", encoding="utf-8") as events:
             events.writelines(json.dumps(event) + "\n" for event in self.engine.said())
-        reading = Reading(self.workload)
-        ordered = sorted(self.messages, key=lambda message: (message.partition, message.offset))
-        frames = [frame for message in ordered for frame in reading.take(message)]
-        if frames:
-            pd.concat(frames).to_csv(directory / "delivered.csv", index=False)
+        delivered = _delivered(Reading(self.workload), self.messages)
+        delivered.to_csv(directory / "delivered.csv", index=False)
         self.truth.to_csv(directory / "truth.csv", index=False)
 
     def _disturbed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.live import gather_live
@@ -45,9 +45,14 @@ def measure_night(
     a loop."""
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
-    gathered, decided = compare_sides(
-        measured, baseline, tonight, last=last, pairs=pairs, seed=seed, report=report
-    )
+
+    def look(chosen: Sequence[Metric], fresh_of: int | None) -> Gathered:
+        if fresh_of is not None:
+            report(f"a second look at {', '.join(metric.name for metric in chosen)}")
+        again = seed if fresh_of is None else derive_seed(seed, "second look")
+        return _gather(chosen, baseline, tonight, pairs, fresh_of, again, report)
+
+    gathered, decided = _decided(measured, look, last)
     metrics = {name: _metric_night(name, gathered, found) for name, found in decided.items()}
     alarms = [
         _sentence(metric, metrics[metric.name], baseline.name)
@@ -77,35 +82,23 @@ def measure_night(
     )
 
 
-def compare_sides(
+def _decided(
     metrics: Sequence[Metric],
-    baseline: Side,
-    tonight: Side,
-    *,
+    look: Callable[[Sequence[Metric], int | None], Gathered],
     last: Night | None,
-    pairs: int,
-    seed: int,
-    report: Notify,
 ) -> tuple[Gathered, Mapping[str, Decision]]:
-    """Measure metrics, and those that seem to have changed a second time."""
-
-    def look(chosen: Sequence[Metric], seed: int, fresh_of: int | None = None) -> Gathered:
-        return _gather(chosen, baseline, tonight, pairs, fresh_of, seed, report)
-
-    first = look(metrics, seed)
+    """Measure metrics, and those that seem to have changed a second time, with fresh pairs."""
+    first = look(metrics, None)
     suspects = [
         metric
         for metric in metrics
         if (found := first.pairs[metric.name].compare()) and found.verdict is not Change.NO_CHANGE
     ]
-    fresh = Gathered({}, {})
-    if suspects:
-        report(f"a second look at {', '.join(metric.name for metric in suspects)}")
-        fresh = look(suspects, derive_seed(seed, "second look"), len(metrics))
+    fresh = look(suspects, len(metrics)).pairs if suspects else {}
     return first, {
         metric.name: decide(
             first.pairs[metric.name],
-            fresh.pairs.get(metric.name),
+            fresh.get(metric.name),
             measured_last_night=_was_measured(last, metric.name, first.pairs[metric.name].fewest),
         )
         for metric in metrics

@@ -106,7 +106,7 @@ class History:
         path = self.path(machine)
         if not path.exists():
             return []
-        whole, broken = _split(path.read_bytes())
+        *whole, broken = path.read_bytes().split(b"\n")
         if broken:
             self._warn(
                 f"{path} ends in the middle of a line (a night that was cut off); "
@@ -127,18 +127,9 @@ class History:
         return path
 
 
-def _split(content: bytes) -> tuple[list[bytes], bytes]:
-    """Return the whole lines, and the rest after the last line end."""
-    *whole, rest = content.split(b"\n")
-    return whole, rest
-
-
 def _set_aside(path: Path) -> None:
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    _, broken = _split(content)
-    if broken:
+    content = path.read_bytes() if path.exists() else b""
+    if broken := content.rpartition(b"\n")[2]:
         with path.with_suffix(".broken").open("ab") as file:
             file.write(broken + b"\n")
         os.truncate(path, len(content) - len(broken))

@@ -70,7 +70,6 @@ def impact(before: Side, library: Library, changed: Collection[str]) -> Sequence
     for experiment in sorted({name for name, _ in void}):
         own = [run for run in runs if run.experiment == experiment]
         lost = [run for run in own if (experiment, run.backend) in void]
-        seconds = sum(run.seconds for run in lost)
         files: set[str] = set()
         for name, backend in void:
             if name == experiment and name in known:
@@ -81,7 +80,7 @@ def impact(before: Side, library: Library, changed: Collection[str]) -> Sequence
                 experiment=experiment,
                 records=len(lost),
                 of=len(own),
-                seconds=seconds,
+                seconds=sum(run.seconds for run in lost),
                 changed=sorted(files.intersection(changed)),
             )
         )

@@ -132,11 +132,7 @@ def _samples(metric: Metric, numbers: Sequence[Sequence[Numbers]]) -> list[float
 
 
 def _measure(
-    engine: str,
-    turns: Mapping[Turn, int],
-    sides: Mapping[str, LiveSide],
-    seed: int,
-    report: Notify,
+    engine: str, turns: Mapping[Turn, int], sides: Mapping[str, LiveSide], seed: int, report: Notify
 ) -> dict[tuple[str, Turn], list[Numbers]]:
     """Make an engine's passes and kills, the sides in an order that is drawn for each pair."""
     own = {turn: count for turn, count in turns.items() if turn[0] == engine}

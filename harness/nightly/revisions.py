@@ -83,9 +83,8 @@ def build(revision: Revision, *, report: Notify, own_packages: bool = True) -> S
         ours = Path(sys.executable)
         python = _environment(tree, revision, report) if own_packages else ours
         _prune(folder)
-    side = Side(name=revision.short, root=tree, python=python)
-    _check(side, revision)
-    return side
+    _run([str(python), "-P", "-m", "harness.cli", "--version"], tree, revision)
+    return Side(name=revision.short, root=tree, python=python)
 
 
 def _environment(tree: Path, revision: Revision, report: Notify) -> Path:
@@ -96,23 +95,15 @@ def _environment(tree: Path, revision: Revision, report: Notify) -> Path:
     if not launcher.exists():
         raise _unbuildable(revision, "it has no launcher and other packages than this checkout")
     report(f"{revision.short} asks for other packages: making its environment (a few minutes)")
-    done = _run([str(launcher), "--version"], tree)
-    if done.returncode:
-        raise _unbuildable(revision, _last_lines(done.stderr))
+    _run([str(launcher), "--version"], tree, revision)
     return tree / ".venv" / "bin" / "python"
 
 
-def _check(side: Side, revision: Revision) -> None:
-    """Raise `EnvironmentFailure` for a tree that cannot even start its command line."""
-    done = _run([str(side.python), "-P", "-m", "harness.cli", "--version"], side.root)
-    if done.returncode:
-        raise _unbuildable(revision, _last_lines(done.stderr))
-
-
-def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str], tree: Path, revision: Revision) -> None:
+    """Run a command line of a tree. Raises `EnvironmentFailure` with its last words if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     try:
-        return subprocess.run(
+        done = subprocess.run(
             command,
             cwd=tree,
             env=environment,
@@ -122,8 +113,9 @@ def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]
             timeout=_BUILD_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:
-        said = f"no end within {_BUILD_TIMEOUT_S} s"
-        return subprocess.CompletedProcess(error.cmd, 1, stdout="", stderr=said)
+        raise _unbuildable(revision, f"no end within {_BUILD_TIMEOUT_S} s") from error
+    if done.returncode:
+        raise _unbuildable(revision, _last_lines(done.stderr))
 
 
 def _unbuildable(revision: Revision, why: str) -> EnvironmentFailure:

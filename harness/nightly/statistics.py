@@ -158,9 +158,7 @@ class Pairs:
 
     def __add__(self, more: Pairs) -> Pairs:
         return replace(
-            self,
-            baseline=[*self.baseline, *more.baseline],
-            tonight=[*self.tonight, *more.tonight],
+            self, baseline=[*self.baseline, *more.baseline], tonight=[*self.tonight, *more.tonight]
         )
 
     def compare(self) -> Comparison | None:

@@ -17,35 +17,29 @@ def markdown(night: Night) -> str:
         f"| {_cell(name)} | {metric.verdict} | {_cell(metric.numbers)} |"
         for name, metric in night.metrics.items()
     ]
-    table = [
-        "| metric | verdict | cost over the baseline's, or minus it (99 % interval) |",
-        "|---|---|---|",
-        *rows,
-    ]
+    head = "| metric | verdict | cost over the baseline's, or minus it (99 % interval) |"
     decided = sum(claim.held is not None for claim in night.claims)
+    count = len(night.alarms)
+    headline = f"{count} alarm{'s' * (count > 1)}" if count else "nothing is worse"
     parts = [
-        f"## Nightly: {_headline(night)}",
+        f"## Nightly: {headline}",
         f"`{night.commit}` against `{night.baseline}`, {night.pairs} pairs each, on "
         f"{night.machine_name}",
-        *_listed(night.alarms, MOST_LINES, "- :warning: "),
+        *_listed(night.alarms, "- :warning: "),
         "",
-        *(table if rows else []),
+        *([head, "|---|---|---|", *rows] if rows else []),
         "",
         f"{decided} of {len(night.claims)} claims are measured.",
-        *_listed(night.notes, MOST_LINES, "- "),
+        *_listed(night.notes, "- "),
     ]
     return "\n".join(parts) + "\n"
-
-
-def _headline(night: Night) -> str:
-    count = len(night.alarms)
-    return f"{count} alarm{'s' * (count > 1)}" if count else "nothing is worse"
 
 
 def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
 
 
-def _listed(texts: Sequence[str], most: int, bullet: str) -> list[str]:
-    lines = [f"{bullet}{_cell(text)}" for text in texts[:most]]
-    return [*lines, f"{bullet}{len(texts) - most} more"] if len(texts) > most else lines
+def _listed(texts: Sequence[str], bullet: str) -> list[str]:
+    lines = [f"{bullet}{_cell(text)}" for text in texts[:MOST_LINES]]
+    more = len(texts) - MOST_LINES
+    return [*lines, f"{bullet}{more} more"] if more > 0 else lines

@@ -4,7 +4,7 @@ Change points are marked where the level of the history moves (`harness.nightly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_LABELS = 8
 """Dates on the axis: more of them overlap."""
 _TEMPLATE = "trends.html.j2"
+SIZE_IN = (7.0, 2.4)
 
 
 def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
@@ -84,18 +85,13 @@ def draw_live(points: Sequence[tuple[int, float]], nights: Sequence[Night], figu
     _nights_axis(axes, nights)
 
 
-def code_changes(nights: Sequence[Night]) -> list[int]:
-    """Return the nights (their indices) with other code than the night before."""
-    return [
+def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
+    """Label the nights, and mark those with changed code by a triangle on the axis."""
+    changed = [
         index
         for index, (before, night) in enumerate(pairwise(nights), start=1)
         if night.commit != before.commit
     ]
-
-
-def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
-    """Label the nights, and mark those with changed code by a triangle on the axis."""
-    changed = code_changes(nights)
     axes.plot(
         changed, [0.0] * len(changed), "^", color=BLACK, markersize=4, clip_on=False,
         transform=axes.get_xaxis_transform(), gid="changed code",
@@ -132,38 +128,29 @@ def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
     titles = {name: metric.title for name, metric in _KNOWN.items()}
     names = list(titles)
     names += sorted({each for night in nights for each in night.metrics} - set(names))
-    charts = [
-        {
-            "title": titles.get(each, each),
-            "about": _axis(each)[1],
-            "source": _picture(partial(draw, nights, each)),
-        }
+    drawn = [
+        (titles.get(each, each), _axis(each)[1], partial(draw, nights, each))
         for each in names
         if len(medians(nights, each)[0])
     ]
-    charts += [
-        {
-            "title": title,
-            "about": "as live runs measured it",
-            "source": _picture(partial(draw_live, points, nights)),
-        }
+    drawn += [
+        (title, "as live runs measured it", partial(draw_live, points, nights))
         for title, points in live_numbers(nights).items()
     ]
     return {
         "name": name,
         "machine": newest.machine,
         "nights": len(nights),
-        "charts": charts,
+        "charts": [
+            {"title": title, "about": about, "source": data_uri("svg+xml", drawing(it, SIZE_IN))}
+            for title, about, it in drawn
+        ],
         "alarms": [
             {"day": _day(night), "commit": night.commit, "baseline": night.baseline, "text": alarm}
             for night in reversed(nights)
             for alarm in night.alarms
         ][:50],
     }
-
-
-def _picture(draw_it: Callable[[Figure], None]) -> str:
-    return data_uri("svg+xml", drawing(draw_it, (7.0, 2.4)))
 
 
 def _day(night: Night) -> str:

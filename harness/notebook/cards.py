@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,12 +56,6 @@ def every(results: str | Path = SHIPPED, group: str | None = None) -> Sequence[A
     """Every experiment (of a group) that a results directory has records of, judged."""
     judged = [_newest(each, Path(results)) for each in named(group)]
     return [each for each in judged if each is not None]
-
-
-def paper(group: str, results: str | Path = SHIPPED) -> Iterator[Card]:
-    """Figure by figure, all that was measured of one paper."""
-    for judged in every(results, group):
-        yield _shown(judged)
 
 
 def drawing(draw: Callable[[Figure], None], size_in: tuple[float, float] = (8.0, 4.0)) -> Card:

@@ -106,10 +106,8 @@ def utilization(
                     name, (interval / 60, float(system.utilization(interval))), fontsize=7,
                     xytext=(3, -9), textcoords="offset points", color=GREY,
                 )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_ylim(0, 1.02)
+        axes.set(xscale="log", ylim=(0, 1.02), ylabel="utilization")
         axes.set_xlabel("checkpoint interval (min, logarithmic)")
-        axes.set_ylabel("utilization")
 
     return drawing(draw)
 
@@ -130,8 +128,7 @@ def plans(topology: str = "recovery", budget: float = 0.5) -> Card:
             f"{len(chosen.tasks)} tasks, output fidelity {chosen.value:.2f}",
             (100 * budget, chosen.value), xytext=(6, -12), textcoords="offset points", fontsize=8,
         )  # fmt: skip
-        axes.set_xlim(0, 100)
-        axes.set_ylim(0, 1.02)
+        axes.set(xlim=(0, 100), ylim=(0, 1.02))
         axes.set_xlabel("budget (% of the tasks replicated)")
         axes.set_ylabel("output fidelity after a failure of everything else")
         label_line_ends(axes)
@@ -170,9 +167,7 @@ def checkpoint_recovery(
             axes.annotate(
                 format_duration(here), (rate, here), xytext=(5, 5), textcoords="offset points"
             )
-        mine = rows[
-            (rows["scheme"] == SchemeName.CHECKPOINT) & (rows["failure"] == FailureKind.NODE)
-        ]
+        mine = rows[rows["scheme"].eq(SchemeName.CHECKPOINT) & rows["failure"].eq(FailureKind.NODE)]
         look = SCHEMES["checkpoint"]
         axes.plot(
             mine["rate"], mine["recovery_s"], look.marker, color=look.color, markersize=4,
