@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,11 @@ import pandas as pd
 
 from harness.advice.evidence import FEATURES, FailureKind, SchemeName, evidence, fit
 from harness.advice.judged import AIM, FEWEST_KILLS, Judged, judge, published
-from harness.advice.live import Kills, kills_of
+from harness.advice.live import kills_of
 from harness.claims.samples import Lasting, lasting
 from harness.intervals.systems import SYSTEMS, Failure
+from harness.pages.layout import templates
 from harness.results.library import Library
-from harness.text import format_duration
-
-TEXT = Path(__file__).with_name("accuracy.md")
-"""The words of the page; its tables follow."""
 
 
 def document(results: Library) -> dict[str, Any]:
@@ -43,45 +41,23 @@ def document(results: Library) -> dict[str, Any]:
 
 def markdown(results: Library) -> str:
     """Return the page: its text, published outages, live kills, simulated runs, settings."""
-    return "\n".join([
-        TEXT.read_text(encoding="utf-8"),
-        *_published(),
-        "",
-        *_live(kills_of(results)),
-        "",
-        *_of_simulation(_simulated(results)),
-        "",
-        *_settings(),
-    ]) + "\n"  # fmt: skip
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
-
-
-def _published() -> Iterator[str]:
-    table = published()
-    yield "## Outages that others published"
-    yield ""
-    yield from _table(
-        ["system", "guarantee", "predicted", "best to worst", "published", "ratio"],
-        [
-            [
-                str(row["framework"]),
-                str(row["guarantee"]),
-                f"{row['predicted_s']:.1f} s",
-                f"{row['best_s']:.1f} to {row['worst_s']:.1f} s",
-                f"{row['published_s']:g} s",
-                f"{row['ratio']:.2f}",
-            ]
-            for _, row in table.iterrows()
-        ],
-    )
-    yield ""
+    kills, table = kills_of(results), published()
+    judged = judge(kills.frame)
     error = lasting((table["ratio"] - 1.0).abs(), [True] * len(table))
     assert error is not None
-    yield _verdict(error, "row")
+    page = templates(Path(__file__).parent, escape=False).get_template("accuracy.md.j2")
+    text: str = page.render(
+        published=table.to_dict("records"),
+        published_error=_verdict(error, "row"),
+        kills=[row for one in judged.values() for row in _rows(one)],
+        judged={system: _in_words(one) for system, one in judged.items()},
+        left_out=kills.left_out,
+        simulated=_simulated(results).to_dict("records"),
+        systems=SYSTEMS.values(),
+        settings=dict.fromkeys(each for system in SYSTEMS.values() for each in system.settings),
+        Failure=Failure,
+    )
+    return text
 
 
 def _verdict(error: Lasting, what: str) -> str:
@@ -96,32 +72,16 @@ def _verdict(error: Lasting, what: str) -> str:
     return f"{text}, {within} of {AIM:.0%}."
 
 
-def _live(kills: Kills) -> Iterator[str]:
-    yield "## Kills on real servers"
-    yield ""
-    judged = judge(kills.frame)
-    rows = [row for one in judged.values() for row in _rows(one)]
-    if rows:
-        yield from _table(
-            [
-                "system", "experiment", "interval", "kills", "not over", "predicted", "measured",
-                "ratio",
-            ],
-            rows,
-        )  # fmt: skip
-        yield ""
-    for system, one in judged.items():
-        if one.error is None:
-            felt = int((one.kills["outage_s"] > 0).sum())
-            yield (
-                f"* {system}: {felt} kills with late results in {one.kills['run'].nunique()} runs, "
-                f"too few to judge: a prediction needs {FEWEST_KILLS} of other runs."
-            )
-        else:
-            few = "" if one.error.low is not None else " From fewer than six runs: undecided."
-            yield f"* {system}: {_verdict(one.error, 'kill')}{few}"
-    for reason, count in kills.left_out.items():
-        yield f"* Left out, {count}: {reason}."
+def _in_words(judged: Judged) -> str:
+    """Return how far the predictions of a system's kills are off."""
+    if judged.error is None:
+        felt = int((judged.kills["outage_s"] > 0).sum())
+        return (
+            f"{felt} kills with late results in {judged.kills['run'].nunique()} runs, "
+            f"too few to judge: a prediction needs {FEWEST_KILLS} of other runs."
+        )
+    few = "" if judged.error.low is not None else " From fewer than six runs: undecided."
+    return f"{_verdict(judged.error, 'kill')}{few}"
 
 
 def _rows(judged: Judged) -> Iterator[list[str]]:
@@ -153,66 +113,18 @@ def _simulated(results: Library) -> pd.DataFrame:
     measure, restore and replay from the detection on."""
     rows = evidence(results)
     found = []
-    for scheme in SchemeName:
-        for failure in FailureKind:
-            fitted = fit(rows, scheme, failure)
-            if fitted is None:
-                continue
-            runs = fitted.runs
-            total = runs[list(FEATURES)].sum(axis=1)
-            found.append(
-                {
-                    "scheme": str(scheme),
-                    "failure": str(failure),
-                    "points": len(runs),
-                    "formula": float((runs["off"] - 1.0).abs().median()),
-                    "sum": float((total / runs["recovery_s"] - 1.0).abs().median()),
-                }
-            )
+    for scheme, failure in product(SchemeName, FailureKind):
+        if (fitted := fit(rows, scheme, failure)) is None:
+            continue
+        runs = fitted.runs
+        total = runs[list(FEATURES)].sum(axis=1)
+        found.append(
+            {
+                "scheme": str(scheme),
+                "failure": str(failure),
+                "points": len(runs),
+                "formula": float((runs["off"] - 1.0).abs().median()),
+                "sum": float((total / runs["recovery_s"] - 1.0).abs().median()),
+            }
+        )
     return pd.DataFrame(found, columns=["scheme", "failure", "points", "formula", "sum"])
-
-
-def _of_simulation(table: pd.DataFrame) -> Iterator[str]:
-    yield "## Simulated runs"
-    yield ""
-    yield from _table(
-        ["scheme", "failure", "points", "median error of the formula", "of the sum"],
-        [
-            [
-                str(row["scheme"]),
-                str(row["failure"]),
-                str(row["points"]),
-                f"{row['formula']:.1%}",
-                f"{row['sum']:.1%}",
-            ]
-            for _, row in table.iterrows()
-        ],
-    )
-
-
-def _settings() -> Iterator[str]:
-    yield "## Default settings"
-    yield ""
-    yield from _table(
-        ["system", "detection, process killed", "machine lost", "waits", "transactions"],
-        [
-            [
-                f"`{key}`",
-                system.detect[Failure.PROCESS].describe(),
-                system.detect[Failure.MACHINE].describe(),
-                system.wait.describe(),
-                system.settled.describe() if system.settled else format_duration(0.0),
-            ]
-            for key, system in SYSTEMS.items()
-        ],
-    )
-    yield ""
-    yield from _table(
-        ["setting", "default", "source"],
-        [
-            [f"`{setting.name}`", setting.value, setting.source]
-            for setting in dict.fromkeys(
-                each for system in SYSTEMS.values() for each in system.settings
-            )
-        ],
-    )

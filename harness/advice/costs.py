@@ -6,7 +6,6 @@ Tests: ``tests/advice/test_costs.py``."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.figures.style import SCHEMES, new_figure, styled
 from harness.judging.again import FIRST, FURTHER, deliveries
 from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 from harness.measure.versions import compare, versions
-from harness.pages.drawing import Picture, data_uri
+from harness.pages.drawing import Picture, data_uri, saved
 from harness.pages.layout import templates
 from harness.results.kills import OVERLAPPED, Kill, Seen, Unrecovered, alone
 from harness.results.recorded import kill_rows
@@ -304,11 +303,7 @@ def draw(kills: pd.DataFrame, figure: Figure) -> None:
                 axes.hlines(sample.value, place - 0.2, place + 0.2, color=look.color)
                 if sample.low is not None and sample.high is not None:
                     axes.vlines(place, sample.low, sample.high, color=look.color, linewidth=2.5)
-        axes.set_xticks(
-            range(len(places)),
-            [_place(*way) for way in places],
-            fontsize=7,
-        )
+        axes.set_xticks(range(len(places)), [_place(*way) for way in places], fontsize=7)
         axes.set_xlim(-0.5, max(len(places), 1) - 0.5)
         axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
         axes.set_title(title)
@@ -329,17 +324,11 @@ def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> l
 
     ``figures`` are further pictures of the HTML page, each with its title."""
     folder.mkdir(parents=True, exist_ok=True)
-    png = draw_png(page.kills) if len(page.kills) else None
+    png = _png(page.kills) if len(page.kills) else None
     shown = [("Every kill", ("png", png))] if png else []
-    text = (
-        templates(Path(__file__).parent)
-        .get_template("costs.html.j2")
-        .render(
-            title=page.title,
-            page=page,
-            figures=[(title, data_uri(*picture)) for title, picture in [*shown, *figures]],
-        )
-    )
+    html = templates(Path(__file__).parent).get_template("costs.html.j2")
+    uris = [(title, data_uri(*picture)) for title, picture in [*shown, *figures]]
+    text = html.render(title=page.title, page=page, figures=uris)
     contents = {"index.html": text.encode(), "page.md": _markdown(page, png is not None).encode()}
     if png:
         contents |= {"kills.png": png, "kills.csv": page.kills.to_csv(index=False).encode()}
@@ -348,14 +337,11 @@ def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> l
     return [folder / name for name in contents]
 
 
-def draw_png(kills: pd.DataFrame) -> bytes:
-    """Return the drawing of the kills as PNG."""
+def _png(kills: pd.DataFrame) -> bytes:
     with styled():
         figure = new_figure((8.0, 3.4))
         draw(kills, figure)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-    return buffer.getvalue()
+        return saved(figure, "png", dpi=150)
 
 
 def _markdown(page: Page, drawn: bool) -> str:

@@ -13,7 +13,7 @@ cannot be negative, fitted per scheme and kind of failure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -136,19 +136,15 @@ def fit(rows: pd.DataFrame, scheme: SchemeName, failure: FailureKind) -> Fit | N
     if len(mine) < FEWEST_RUNS:
         return None
     predicted = []
-    for place in range(len(mine)):
-        base_s, factors = _solve(mine.drop(index=mine.index[place]))
-        left_out = mine.iloc[place]
-        predicted.append(
-            base_s + factors[0] * left_out["process_s"] + factors[1] * left_out["load_s"]
-        )
-    base_s, factors = _solve(mine)
+    for place, left_out in enumerate(mine.to_dict("records")):
+        others = _solve(mine.drop(index=mine.index[place]))
+        predicted.append(others.predict(left_out["process_s"], left_out["load_s"]))
     runs = mine.assign(predicted_s=predicted)
     runs = runs.assign(off=runs["predicted_s"] / runs["recovery_s"]).reset_index(drop=True)
-    return Fit(base_s=base_s, factors=factors, runs=runs)
+    return replace(_solve(mine), runs=runs)
 
 
-def _solve(rows: pd.DataFrame) -> tuple[float, tuple[float, float]]:
+def _solve(rows: pd.DataFrame) -> Fit:
     """Minimize the squared relative error, so that 10 ms counts as much as 10 s."""
     measured = rows["recovery_s"].to_numpy(dtype=float)
     if not (measured > 0).all():
@@ -158,4 +154,4 @@ def _solve(rows: pd.DataFrame) -> tuple[float, tuple[float, float]]:
         )
     design = np.column_stack([np.ones(len(rows)), rows[list(FEATURES)].to_numpy(dtype=float)])
     (base_s, process, load), _ = nnls(design / measured[:, None], np.ones(len(rows)))
-    return float(base_s), (float(process), float(load))
+    return Fit(base_s=float(base_s), factors=(float(process), float(load)), runs=rows)

@@ -66,11 +66,9 @@ def judge(kills: pd.DataFrame) -> Mapping[str, Judged]:
                 continue
             fitted = fit_observed(others, rate_per_s=1.0)
             for place in left_out.index:
+                interval_s = float(mine.loc[place, "interval_s"])
                 predicted[place] = predict_s(
-                    fitted.downtime_s,
-                    fitted.capacity_per_s,
-                    float(mine.loc[place, "interval_s"]),
-                    1.0,
+                    fitted.downtime_s, fitted.capacity_per_s, interval_s, 1.0
                 )
         found[system] = Judged(system=system, kills=mine.assign(predicted_s=predicted))
     return found

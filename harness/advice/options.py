@@ -81,20 +81,16 @@ Fits = Mapping[tuple[SchemeName, FailureKind], Fit | None]
 def replay(job: Job, facts: Known, fits: Fits) -> Option:
     """Return source replay, from simulated runs."""
     notes = ["no checkpoint at all: the input of all windows must be in the log"]
+    one: Span | None = None
+    every: Span | None = None
     if job.window_s is None:
         notes.append("give the window (--window) to know its outage")
-    one, every = (
-        None
-        if job.window_s is None
-        else _simulated(
-            job,
-            facts,
-            fits[SchemeName.REPLAY, failure],
-            job.rate_per_s * job.window_s / job.most_per_s,  # to process a window's input again
-            restarts=True,
+    else:
+        process_s = job.rate_per_s * job.window_s / job.most_per_s  # a window's input again
+        one, every = (
+            _simulated(job, facts, fits[SchemeName.REPLAY, failure], process_s, restarts=True)
+            for failure in (FailureKind.NODE, FailureKind.ALL)
         )
-        for failure in (FailureKind.NODE, FailureKind.ALL)
-    )
     utilization = max(1.0 - job.failure_rate_per_s * one.mean_s, 0.0) if one else None
     return Option(
         scheme=SchemeName.REPLAY,

@@ -57,9 +57,21 @@ def known(job: Job, kills: pd.DataFrame, observed: Sequence[Observation]) -> Kno
     """Return what settings, ``kills`` of `harness.advice.live` and observations say of a job."""
     system = system_named(job.system)
     plain = Known(
-        detect=_detect(job, system),
+        detect=_given(DETECT, job.detection_s, "--detection")
+        or Part(
+            name=DETECT,
+            span=system.detect[job.failure],
+            origin=Origin.SETTING,
+            why=system.why[job.failure],
+        ),
         restart=[],
-        restore=_restore(job),
+        restore=_given(RESTORE, job.restore_s, "--restore")
+        or Part(
+            name=RESTORE,
+            span=exactly(job.transfer_s),
+            origin=Origin.COMPUTED,
+            why=f"a node's state, {job.task_state_bytes / 1e6:,.4g} MB, from the store",
+        ),
         transaction=_transaction(job, system),
         capacity_per_s=job.most_per_s,
         capacity_why=_capacity_why(job),
@@ -68,71 +80,42 @@ def known(job: Job, kills: pd.DataFrame, observed: Sequence[Observation]) -> Kno
     )
     if observed:
         return _observed(job, system, plain, observed)
-    mine = kills[kills["system"] == job.system]
-    return replace(plain, restart=[*_wait(job, system), *_start(job, system, mine)])
+    return replace(plain, restart=_restart(job, system, kills[kills["system"] == job.system]))
 
 
-def _given(name: str, seconds: float, option: str) -> Part:
+def _given(name: str, seconds: float | None, option: str) -> Part | None:
+    if seconds is None:
+        return None
     return Part(name=name, span=exactly(seconds), origin=Origin.GIVEN, why=option)
 
 
-def _detect(job: Job, system: System) -> Part:
-    if job.detection_s is not None:
-        return _given(DETECT, job.detection_s, "--detection")
-    return Part(
-        name=DETECT,
-        span=system.detect[job.failure],
-        origin=Origin.SETTING,
-        why=system.why[job.failure],
-    )
-
-
-def _restore(job: Job) -> Part:
-    if job.restore_s is not None:
-        return _given(RESTORE, job.restore_s, "--restore")
-    return Part(
-        name=RESTORE,
-        span=exactly(job.transfer_s),
-        origin=Origin.COMPUTED,
-        why=f"a node's state, {job.task_state_bytes / 1e6:,.4g} MB, from the store",
-    )
-
-
-def _wait(job: Job, system: System) -> list[Part]:
-    if job.restart_s is not None or system.wait == NOTHING:
-        return []
-    return [Part(name=RESTART, span=system.wait, origin=Origin.SETTING, why=system.wait_why)]
-
-
-def _start(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
-    if job.restart_s is not None:
-        return [_given(RESTART, job.restart_s, "--restart")]
+def _restart(job: Job, system: System, kills: pd.DataFrame) -> list[Part]:
+    """Return the waits that settings impose, and the start of a task."""
+    if given := _given(RESTART, job.restart_s, "--restart"):
+        return [given]
+    wait = Part(name=RESTART, span=system.wait, origin=Origin.SETTING, why=system.wait_why)
+    waits = [] if system.wait == NOTHING else [wait]
     felt = observations(kills)
     if len(felt) < FEWEST_KILLS:
-        return [
-            Part(
-                name=RESTART, span=START, origin=Origin.ASSUMED, why="until a task runs (--restart)"
-            )
-        ]
+        why = "until a task runs (--restart)"
+        return [*waits, Part(name=RESTART, span=START, origin=Origin.ASSUMED, why=why)]
     fitted = fit_observed(felt, rate_per_s=1.0)
     settings_s = system.detect[Failure.PROCESS].mean_s + system.wait.mean_s
     never = sum(not each.over for each in felt)
     ends = f", {never} of them not over" if never else ""
-    return [
-        Part(
-            name=RESTART,
-            span=fitted.downtimes.less(settings_s),
-            origin=Origin.LIVE,
-            why=f"{len(felt)} kills in the records{ends}, less what settings explain",
-        )
-    ]
+    start = Part(
+        name=RESTART,
+        span=fitted.downtimes.less(settings_s),
+        origin=Origin.LIVE,
+        why=f"{len(felt)} kills in the records{ends}, less what settings explain",
+    )
+    return [*waits, start]
 
 
 def _transaction(job: Job, system: System) -> Part | None:
-    if job.transaction_s is not None:
-        return _given(TRANSACTION, job.transaction_s, "--transaction")
-    if not job.exactly_once or system.settled is None:
-        return None
+    given = _given(TRANSACTION, job.transaction_s, "--transaction")
+    if given or not job.exactly_once or system.settled is None:
+        return given
     return Part(
         name=TRANSACTION, span=system.settled, origin=Origin.SETTING, why=system.settled_why
     )
@@ -150,16 +133,14 @@ def _capacity_why(job: Job) -> str:
 
 def _observed(job: Job, system: System, plain: Known, observed: Sequence[Observation]) -> Known:
     """Return what is known with the restart, and the capacity, that the observations show."""
-    fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=job.capacity_per_s)
-    if plain.capacity_assumed:
-        fitted = fit_observed(observed, rate_per_s=job.rate_per_s)
-    capacity, why = fitted.capacity_per_s, "your outages"
+    given = None if plain.capacity_assumed else job.capacity_per_s
+    fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=given)
+    capacity = fitted.capacity_per_s
+    why = "your outages" if plain.capacity_assumed else plain.capacity_why
     if capacity is None:
         capacity, why = plain.capacity_per_s, plain.capacity_why
         fitted = fit_observed(observed, rate_per_s=job.rate_per_s, capacity_per_s=capacity)
         fitted = replace(fitted, capacity_per_s=None)
-    elif not plain.capacity_assumed:
-        why = plain.capacity_why
     before = plain.outage(job, 0.0)
     explained = [before.part(name) for name in (DETECT, RESTORE, TRANSACTION)]
     count = f"{len(observed)} of your outages"

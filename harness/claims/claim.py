@@ -217,16 +217,17 @@ def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict |
     except Exception as error:
         if missing is None:
             why = f"its rule failed ({type(error).__name__}: {error})"
-            return _verdict(claim, Finding(held=None, why=why), problem=why)
+            return verdict_of(claim, Finding(held=None, why=why), problem=why)
         finding = Finding(held=None)
     if not finding.asked:
         return None
     if missing is not None and not (finding.held is False and finding.per_cell):
         finding = Finding(held=None, measured=finding.measured, why=missing)
-    return _verdict(claim, finding)
+    return verdict_of(claim, finding)
 
 
-def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verdict:
+def verdict_of(claim: Claim, finding: Finding, problem: str | None = None) -> Verdict:
+    """Return the verdict of a finding; ``problem`` is the error of a rule that failed."""
     held = None if finding.held is None else bool(finding.held)
     why, sample = finding.why, finding.sample
     if why is None and held is None and sample is not None:

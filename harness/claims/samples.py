@@ -244,12 +244,19 @@ class Lasting:
 
     def describe(self) -> str:
         """Return it in seconds: ``"1.39 s (0.64 to 4.7 s)"``, ``"more than 20 s"``."""
-        text = f"{self.median:.3g} s" if self.known else f"more than {self.at_least:.3g} s"
-        if self.low is None or self.high is None or not np.isfinite(self.low):
-            return text
-        if not np.isfinite(self.high):
-            return f"{text} ({self.low:.3g} s and more)"
-        return f"{text} ({self.low:.3g} to {self.high:.3g} s)"
+        return lasted(self.shown, self.low, self.high, known=self.known)
+
+
+def lasted(seconds: float, low: float | None, high: float | None, *, known: bool) -> str:
+    """Return a median time with its interval; where not ``known``, it is longer than that."""
+    text = f"{'' if known else 'more than '}{seconds:.3g} s"
+    if low is None or high is None or not np.isfinite(low):
+        return text
+    if not np.isfinite(high):
+        return f"{text} ({low:.3g} s and more)"
+    if low == high:
+        return f"{text} each time"
+    return f"{text} ({low:.3g} to {high:.3g} s)"
 
 
 def lasting(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#767676"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
@@ -135,11 +135,10 @@ def new_figure(size_in: tuple[float, float] = (8.0, 4.5)) -> Figure:
     return figure
 
 
-def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) -> None:
+def label_line_ends(axes: Axes) -> None:
     """Write each line's label next to its last point instead of in a legend.
 
-    Labels are moved apart to at least ``minimum_gap`` of the axes' height; call it after the
-    limits are final."""
+    Labels are moved apart to 5.5 % of the axes' height; call it after the limits are final."""
     ends: list[tuple[float, Line2D]] = []
     for line in axes.get_lines():
         points = np.asarray(line.get_xydata(), dtype=float)
@@ -151,13 +150,13 @@ def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) 
     lowest_free = float("-inf")
     for end, line in ends:
         height = max(end, lowest_free)
-        lowest_free = height + minimum_gap
+        lowest_free = height + 0.055
         axes.annotate(
             str(line.get_label()),
             xy=(1.01, height),
             xycoords="axes fraction",
             color=line.get_color(),
-            fontsize=size,
+            fontsize=8,
             va="center",
             annotation_clip=False,
         )

@@ -18,10 +18,10 @@ from harness.claims.cells import Cells
 from harness.claims.samples import FEWEST, Sample
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
-from harness.pages.cards import command
+from harness.pages.cards import address, command
 from harness.pages.outages import outage_rows
 from harness.results.record import TOO_FEW_CORES, Profile
-from harness.running.discovery import estimate_s, page_of
+from harness.running.discovery import estimate_s
 from harness.text import format_duration
 
 Items = Mapping[str, Assessment]
@@ -156,8 +156,9 @@ class Question:
     words: str
     parts: Sequence[Outages | Column | Counted]
     sentences: Sequence[str]
-    """A name in braces is a number with its interval; ``{all}`` is a list of the picture's. A
-    sentence with a missing number is left out; without the first one there is no answer."""
+    """A name in braces is a number with its interval; ``{all}`` lists the picture's,
+    smallest first. A sentence with a missing number is left out; without the first one there is
+    no answer."""
     axis: str
     claims: Sequence[str] = ()
     """Claims behind it, as ``experiment/id``: if one does not hold there is no answer, and one
@@ -227,7 +228,8 @@ def _answer(question: Question, items: Items) -> Answer | None:
         for each in numbers.values()
         if each.label and (text := _filled(each.label, slots)) is not None
     ]
-    slots["all"] = _listed([f"{bar.text} under {bar.label}" for bar in bars])
+    shortest_first = sorted(bars, key=lambda bar: bar.value)
+    slots["all"] = _listed([f"{bar.text} under {bar.label}" for bar in shortest_first])
     sentences = [_filled(each, slots) for each in question.sentences]
     if sentences[0] is None or not bars:
         return None
@@ -276,7 +278,7 @@ def _ground(item: Assessment, numbers: Collection[Number]) -> Ground:
         takes=f"about {format_duration(again_s)}" if again_s >= 10.0 else "some seconds",
         expect=expect,
         title=experiment.title,
-        href=f"{page_of(experiment)}.html#{experiment.anchor}",
+        href=address(experiment),
         records=experiment.measurement.id,
     )
 

@@ -7,7 +7,7 @@ Tests: ``tests/pages/test_appendix.py``."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,23 @@ from typing import Any
 import mistune
 
 from harness import __version__
+from harness.cache import sha256
 from harness.claims import Claim
+from harness.environment.licences import (
+    JAR_LOCKS,
+    PACKAGE_LOCKS,
+    WHEEL_LOCKS,
+    jars,
+    licences,
+    pins,
+)
 from harness.pages.assessment import Assessment
 from harness.pages.cards import Card, card, groups_of
-from harness.pages.layout import TEMPLATES, templates
+from harness.pages.layout import templates
 from harness.pages.sentences import counts
-from harness.pages.surroundings import locks, machines, packages, pinned_jars
 from harness.pages.trials import TRIALS
 from harness.results.provenance import ROOT
+from harness.results.record import Record
 from harness.text import format_bytes
 
 _CODE = re.compile(r"<code>.*?</code>")
@@ -44,10 +53,10 @@ class Source:
 
 def markdown(judged: Sequence[Assessment], source: Source, *, title: str) -> str:
     """Return the appendix; ``title`` names the set."""
-    environment = templates()
-    environment.autoescape = False  # Markdown, whose own characters `plain` escapes
+    environment = templates(escape=False)  # Markdown, whose own characters `plain` escapes
     environment.filters |= {"plain": plain, "code": code}
     runs = {record.run: record for item in judged for record in item.campaign.records}
+    stated = licences()
     text: str = environment.get_template("appendix.md.j2").render(
         title=title,
         version=__version__,
@@ -55,10 +64,10 @@ def markdown(judged: Sequence[Assessment], source: Source, *, title: str) -> str
         parts=parts(judged),
         **counts(judged),
         trials=TRIALS,
-        machines=machines(runs.values()),
-        locks=locks(),
-        jars=pinned_jars(),
-        packages=packages(),
+        machines=_machines(runs.values()),
+        locks=_locks(),
+        jars=[(name, stated["jars"][name], digest) for name, digest in jars()],
+        packages=sorted(stated["packages"].items()),
     )
     return text
 
@@ -92,6 +101,23 @@ def _figure(judged: Assessment, several: bool) -> dict[str, Any]:
     }
 
 
+def _machines(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Return each machine and set of versions with the number of its runs, the most runs first."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in records:
+        facts = {**record.machine, **record.stated_versions}
+        mine = found.setdefault(repr(sorted(facts.items())), {"facts": facts, "runs": 0})
+        mine["runs"] += 1
+    return sorted(found.values(), key=lambda each: (-each["runs"], repr(each["facts"])))
+
+
+def _locks() -> list[tuple[str, int, str]]:
+    """Return each lock file with the number of its pins and its SHA-256."""
+    counts = {path: len(pins(path)) for path in (*PACKAGE_LOCKS, *WHEEL_LOCKS)}
+    counts |= {path: path.read_text().count('"sha256"') for path in JAR_LOCKS}
+    return [(path.relative_to(ROOT).as_posix(), n, sha256(path)) for path, n in counts.items()]
+
+
 def place(claim: Claim) -> str:
     """Return the place of a claim, as ``path:line`` from the root."""
     file, line = claim.place
@@ -118,13 +144,8 @@ def html(text: str) -> str:
     # In a table's code, mistune leaves the backslash that keeps a bar from ending the cell.
     body = _CODE.sub(lambda match: match[0].replace("\\|", "|"), body)
     title = text.partition("\n")[0].removeprefix("# ")
-    style = "".join((TEMPLATES / name).read_text() for name in ("style.css", "appendix.css"))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}"
-        "</main>\n</body>\n</html>\n"
-    )
+    page: str = templates().get_template("appendix.html.j2").render(title=title, body=body)
+    return page
 
 
 def plain(text: object) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import Basis, ClaimKind, Verdict, judge, too_few
+from harness.claims import Basis, ClaimKind, Verdict, judge, too_few, unmeasured
+from harness.claims.claim import verdict_of
 from harness.experiment import Experiment, Tables
 from harness.measurement import Origin
 from harness.pages.trust import trusted
@@ -135,21 +136,8 @@ def verdicts(experiment: Experiment, table: Tables, missing: str | None = None) 
     return [verdict for verdict in each if verdict is not None]
 
 
-def _unmeasured(experiment: Experiment, why: str | None) -> list[Verdict]:
-    return [
-        Verdict(
-            id=claim.id,
-            text=claim.text,
-            kind=claim.kind,
-            held=None,
-            measured={},
-            why=why,
-            rule=claim.rule,
-            foregone=claim.foregone,
-            foregone_because=claim.foregone_because,
-        )
-        for claim in experiment.claims
-    ]
+def _unmeasured(experiment: Experiment, why: str) -> list[Verdict]:
+    return [verdict_of(claim, unmeasured(why)) for claim in experiment.claims]
 
 
 def _broken(experiment: Experiment, campaign: Campaign) -> dict[str, Mapping[str, Any]]:

@@ -79,7 +79,6 @@ def card(
     experiment, campaign, newest = judged.experiment, judged.campaign, judged.campaign.newest
     name = name or experiment.anchor
     return {
-        "id": experiment.id,
         "anchor": name,
         "experiment": experiment,
         "profile": judged.profile.value,
@@ -104,6 +103,11 @@ def card(
         "command": command(judged),
         "tables": [*files.tables(name, judged)] if files else [],
     }
+
+
+def address(experiment: Experiment, anchor: str = "") -> str:
+    """Return the link to a figure on its page; its own anchor is its experiment's."""
+    return f"{page_of(experiment)}.html#{anchor or experiment.anchor}"
 
 
 def groups_of(cards: Sequence[Card]) -> list[dict[str, Any]]:

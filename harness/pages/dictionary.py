@@ -90,8 +90,6 @@ def columns(table: str) -> Mapping[str, str]:
 
 def dictionary() -> str:
     """Return the page."""
-    environment = templates()
-    environment.autoescape = False  # Markdown
     tables, known = [], set[tuple[str, str]]()
     for name, example in EXAMPLES.items():
         about = " ".join(str(getattr(Library, name).__doc__).split())
@@ -101,7 +99,6 @@ def dictionary() -> str:
             rows.setdefault(said, []).append(f"`{column}`")
         known |= {*columns(name).items()}
         tables.append({"name": name, "about": about, "example": example, "rows": rows})
-    text: str = environment.get_template("results.md.j2").render(
-        tables=tables, metrics=METRICS, facts=FACTS
-    )
+    page = templates(escape=False).get_template("results.md.j2")
+    text: str = page.render(tables=tables, metrics=METRICS, facts=FACTS)
     return text

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from harness.experiment import Experiment
 from harness.protocol.schemes import SCHEMES
-from harness.results.record import Record
+from harness.results.record import NOT_RECORDED, Record
 from harness.results.recorded import setting_of
 from harness.results.setting import Setting
 
@@ -26,7 +26,6 @@ FACETS: Mapping[str, str] = {
     "machine": "Machine",
 }
 """Each facet with its title, in the order of the page."""
-NOT_RECORDED = "not recorded"
 PAPERS: Mapping[str, str] = {
     "ppa": "PPA",
     "intervals": "intervals",

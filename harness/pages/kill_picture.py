@@ -122,18 +122,16 @@ def _bar(phase: Phase, x: Callable[[float], float], y: int, until_s: float) -> s
             f"{escape(words(phase))}</text>"
         )
     left, right = x(phase.from_s), x(phase.until_s)
-    bar = (
+    if phase.until_s <= 0.6 * until_s:
+        at, place = right + 6, "start"
+    elif left - LEFT > 120:
+        at, place = left - 6, "end"
+    else:
+        at, place = left + 6, "start inside"
+    return (
         f'<rect class="phase {phase.name}{" open" if phase.open else ""}" x="{left:.1f}" '
         f'y="{y + 4}" width="{max(right - left, 1.5):.1f}" height="18" rx="2"/>'
-    )
-    late = phase.until_s > 0.6 * until_s
-    at, anchor = (left - 6, "end") if late and left - LEFT > 120 else (right + 6, "start")
-    if late and anchor == "start":
-        at = left + 6
-    inside = " inside" if late and anchor == "start" else ""
-    return (
-        f'{bar}<text class="{anchor}{inside}" x="{at:.1f}" y="{y + 18}">'
-        f"{escape(words(phase))}</text>"
+        f'<text class="{place}" x="{at:.1f}" y="{y + 18}">{escape(words(phase))}</text>'
     )
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from harness.experiment import Experiment
-from harness.pages.facets import NOT_RECORDED, Facets, of_setting
+from harness.pages.facets import Facets, of_setting
 from harness.results import kills as table
 from harness.results.kills import BETWEEN_NODES, FIELDS
+from harness.results.record import NOT_RECORDED
 from harness.results.recorded import kill_windows, kills_in
 from harness.results.store import StoredRecord
 
@@ -110,8 +111,8 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
             k.at_s for k, r in kills if k.at_s > kill.at_s and _text(r.get("variant")) == variant
         )
         next_s = min(later, default=math.inf)
-        kill = _with_injection(kill, mine["failures"])
-        incidents = _near(mine["incidents"], kill.at_s, next_s, kill.nodes)
+        nodes = kill.nodes or kill.target.split(BETWEEN_NODES)
+        incidents = _near(mine["incidents"], kill.at_s, next_s, nodes)
         yield Kill(
             name=f"{place}-{number + 1}",
             experiment=experiment,
@@ -119,7 +120,7 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
             variant=variant,
             action=kill.action,
             target=kill.target,
-            nodes=", ".join(kill.nodes),
+            nodes=", ".join(nodes),
             at_s=_number(kill.at_s),
             phases=[*_own_phases(kill), _output(kill)],
             happenings=_happenings(kill, incidents, mine["failures"], next_s),
@@ -127,20 +128,6 @@ def kills_of(found: StoredRecord, experiment: Experiment) -> Iterator[Kill]:
             facts=_facts(kill),
             facets=of_setting(kill.setting, found.record, experiment, found.machine_name),
         )
-
-
-def _with_injection(kill: table.Kill, injected: pd.DataFrame) -> table.Kill:
-    """Return a kill with what only the injector's table has of it in early records."""
-    if not {"at_s", "target", "pids"} <= {*injected}:
-        return kill if kill.nodes else replace(kill, nodes=kill.target.split(BETWEEN_NODES))
-    mine = injected[(injected["target"] == kill.target) & (injected["at_s"] == kill.at_s)]
-    nodes = list(kill.nodes)
-    for pids in [] if nodes else mine["pids"].dropna():
-        nodes = [part.split(":")[0].strip() for part in str(pids).split(";") if part]
-    late_s = kill.lateness_s
-    if late_s is None and len(mine) and "lateness_s" in mine:
-        late_s = float(mine["lateness_s"].iloc[0])
-    return replace(kill, nodes=nodes or kill.target.split(BETWEEN_NODES), lateness_s=late_s)
 
 
 def _near(

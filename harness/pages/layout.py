@@ -25,11 +25,13 @@ from harness.running.code import of_other_code
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def templates(*before: Path) -> jinja2.Environment:
-    """Return the templates of the report; those in ``before`` come first."""
+def templates(*before: Path, escape: bool = True) -> jinja2.Environment:
+    """Return the templates of the report; those in ``before`` come first.
+
+    ``escape``: as HTML."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader([*before, TEMPLATES]),
-        autoescape=True,
+        autoescape=escape,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

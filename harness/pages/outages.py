@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims.samples import Sample, median_of
+from harness.claims.samples import lasted, median_of
 from harness.engines.structured.parameters import Mode
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
+from harness.pages.cards import address
 from harness.results.kills import Kill
-from harness.running.discovery import page_of
 
 _ENGINES = {
     "structured": "stock Spark (micro-batches)",
@@ -37,23 +37,15 @@ def outages(judged: Sequence[Assessment]) -> list[dict[str, Any]]:
     What an experiment gives as its `outages` is read, else its first table with a column of
     `MEASURES` and a column ``scheme``. Figures that compare engines come first, then those of one
     engine by their length."""
-    figures = [figure for item in judged if (figure := _of_figure(item)) is not None]
+    figures: list[dict[str, Any]] = []
+    for item in judged:
+        rows = outage_rows(item) if item.experiment.origin is Origin.MEASURED else []
+        if rows:
+            title, href = item.experiment.title, address(item.experiment)
+            figures.append({"title": title, "href": href, "rows": rows})
     return sorted(
         figures, key=lambda f: (-len({row["engine"] for row in f["rows"]}), len(f["rows"]))
     )
-
-
-def _of_figure(item: Assessment) -> dict[str, Any] | None:
-    if item.experiment.origin is not Origin.MEASURED:
-        return None
-    rows = outage_rows(item)
-    if not rows:
-        return None
-    return {
-        "title": item.experiment.title,
-        "href": f"{page_of(item.experiment)}.html#{item.experiment.anchor}",
-        "rows": rows,
-    }
 
 
 def outage_rows(item: Assessment, where: Mapping[str, Any] = {}) -> list[dict[str, Any]]:
@@ -115,18 +107,9 @@ def _summary(kills: pd.DataFrame) -> dict[str, Any] | None:
         "median_s": sample.value if known else None,
         "at_least_s": shown_s,
         "interval_s": None if sample.low is None else (sample.low, sample.high),
-        "outage": f"{'' if known else 'more than '}{shown_s:.3g} s{_between(sample)}",
+        "outage": lasted(shown_s, sample.low, sample.high, known=known),
         "passes": sample.n,
         "count": f"{kill_count} {'kill' if kill_count == 1 else 'kills'} in "
         f"{sample.n} {'pass' if sample.n == 1 else 'passes'}",
         "never": int(not_over.sum()),
     }
-
-
-def _between(sample: Sample) -> str:
-    """Return the interval of a median in brackets; nothing where it has none, or no known end."""
-    if sample.low is None or sample.high is None or math.isinf(sample.low):
-        return ""
-    if math.isinf(sample.high):
-        return f" ({sample.low:.3g} s and more)"
-    return f" ({sample.low:.3g} to {sample.high:.3g} s)"

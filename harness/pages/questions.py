@@ -11,8 +11,8 @@ from harness.claims import Basis, Cause, ClaimKind, Verdict, Word
 from harness.claims.cells import Cells, largest, largest_of, smallest_of
 from harness.pages.answers import Column, Counted, Outages, Question
 from harness.pages.assessment import Assessment
+from harness.pages.cards import address
 from harness.pages.sentences import Judged, measured_live, standing
-from harness.running.discovery import page_of
 
 LIVE = ("live", "live at declared speed")
 
@@ -38,31 +38,15 @@ KILL = Question(
 
 
 def _of_matrix(name: str, scheme: str, column: str, over: str = "", unit: str = "s") -> Column:
-    return Column(
-        name,
-        "live/matrix",
-        Cells(
-            "cells" if unit == "times" else "kills",
-            column,
-            {"scheme": scheme},
-            over={"scheme": over} if over else {},
-        ),
-        unit=unit,
-    )
+    table, whole = "cells" if unit == "times" else "kills", {"scheme": over} if over else {}
+    cells = Cells(table, column, {"scheme": scheme}, over=whole)
+    return Column(name, "live/matrix", cells, unit=unit)
 
 
 def _all_nodes(name: str, contender: str, label: str) -> Column:
-    return Column(
-        name,
-        "live/recovery",
-        Cells(
-            "samples",
-            "outside_s",
-            {"engine": LIVE, "contender": contender, "failure": "all 15 nodes"},
-            per=["sample"],
-        ),
-        label=label,
-    )
+    where = {"engine": LIVE, "contender": contender, "failure": "all 15 nodes"}
+    cells = Cells("samples", "outside_s", where, per=["sample"])
+    return Column(name, "live/recovery", cells, label=label)
 
 
 REPLICAS = Question(
@@ -107,23 +91,14 @@ REPLICAS = Question(
 
 
 def _accuracy(query: str) -> Column:
-    return Column(
-        query,
-        "live/recovery-accuracy",
-        Cells(
-            "curves", "measured", {"query": query, "planner": "inc", "arrived": smallest_above_zero}
-        ),
-        unit="share",
-    )
+    where = {"query": query, "planner": "inc", "arrived": smallest_above_zero}
+    cells = Cells("curves", "measured", where)
+    return Column(query, "live/recovery-accuracy", cells, unit="share")
 
 
 def _recovered(name: str, series: str, label: str) -> Column:
-    return Column(
-        name,
-        "live/partial-replication",
-        Cells("latencies", "latency_s", {"engine": LIVE, "series": series}),
-        label=label,
-    )
+    cells = Cells("latencies", "latency_s", {"engine": LIVE, "series": series})
+    return Column(name, "live/partial-replication", cells, label=label)
 
 
 PARTIAL = Question(
@@ -167,22 +142,13 @@ PARTIAL = Question(
 
 
 def _useful(name: str, interval: str, column: str, label: str) -> Column:
-    return Column(
-        name,
-        "intervals/flink-live",
-        Cells("utilization", column, {"engine": "flink", "interval": interval}),
-        unit="share",
-        label=label,
-    )
+    cells = Cells("utilization", column, {"engine": "flink", "interval": interval})
+    return Column(name, "intervals/flink-live", cells, unit="share", label=label)
 
 
 def _over(name: str, model: str) -> Column:
-    return Column(
-        name,
-        "intervals/rival-gain",
-        Cells("", "gain_percent", {"model": model}, take=largest),
-        unit="percent",
-    )
+    cells = Cells("", "gain_percent", {"model": model}, take=largest)
+    return Column(name, "intervals/rival-gain", cells, unit="percent")
 
 
 INTERVAL = Question(
@@ -215,12 +181,8 @@ INTERVAL = Question(
 
 
 def _left(plan: str) -> Column:
-    return Column(
-        f"left by {plan}",
-        "ppa/expected-fidelity",
-        Cells("", "lost", {"model": "racks", "ratio": 0.5, "plan": plan}),
-        unit="share",
-    )
+    cells = Cells("", "lost", {"model": "racks", "ratio": 0.5, "plan": plan})
+    return Column(f"left by {plan}", "ppa/expected-fidelity", cells, unit="share")
 
 
 RACKS = Question(
@@ -262,22 +224,14 @@ RACKS = Question(
 
 
 def _waiting(name: str, bound: object, label: str, column: str = "tentative") -> Column:
-    return Column(
-        name,
-        "dpc/availability-bound-live",
-        Cells("passes", column, {"during_failure": "delay", "bound_s": bound}),
-        unit="s" if column != "tentative" else "",
-        label=label,
-    )
+    cells = Cells("passes", column, {"during_failure": "delay", "bound_s": bound})
+    unit = "s" if column != "tentative" else ""
+    return Column(name, "dpc/availability-bound-live", cells, unit=unit, label=label)
 
 
 def _cut_off(name: str, column: str, unit: str = "") -> Column:
-    return Column(
-        name,
-        "live/partition",
-        Cells("runs", column, {"scheme": "PPA", "failure": "cut off"}),
-        unit=unit,
-    )
+    cells = Cells("runs", column, {"scheme": "PPA", "failure": "cut off"})
+    return Column(name, "live/partition", cells, unit=unit)
 
 
 PARTITION = Question(
@@ -359,7 +313,7 @@ def _failing(judged: Sequence[Assessment]) -> Sequence[Mapping[str, str]]:
         {
             "text": f"“{each.verdict.text}” ({each.verdict.basis}): {_WHY[each.verdict.cause]}",
             "title": f"{each.item.experiment.paper}, {each.item.experiment.figure}",
-            "href": f"{page_of(each.item.experiment)}.html#{each.item.experiment.anchor}",
+            "href": address(each.item.experiment),
         }
         for each in sorted(_fails(judged), key=lambda each: each.verdict.basis is not Basis.LIVE)
     ]

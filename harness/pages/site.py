@@ -22,15 +22,9 @@ from harness.measurement import Origin
 from harness.pages import points, published
 from harness.pages.answers import Answer, answers
 from harness.pages.assessment import Assessment, assess
-from harness.pages.cards import Files, card, groups_of
+from harness.pages.cards import Files, address, card, groups_of
 from harness.pages.drawing import light_picture
-from harness.pages.facets import (
-    FACETS,
-    NOT_RECORDED,
-    PAPERS,
-    of_record,
-    union,
-)
+from harness.pages.facets import FACETS, PAPERS, of_record, union
 from harness.pages.kill_picture import STYLE, draw, words
 from harness.pages.kills import MEANINGS, PHASES, Kill, kills_of, seconds
 from harness.pages.layout import TEMPLATES, overview, templates
@@ -38,10 +32,10 @@ from harness.pages.questions import QUESTIONS
 from harness.pages.walk import campaigns
 from harness.results import archive
 from harness.results.library import SHIPPED
-from harness.results.record import OK, Record, point_key
+from harness.results.record import NOT_RECORDED, OK, Record, point_key
 from harness.results.setting import AS_IT_COMES, TUNED
 from harness.results.store import RecordStore, StoredRecord
-from harness.running.discovery import GROUPS, all_experiments, page_of
+from harness.running.discovery import GROUPS, all_experiments
 from harness.text import Notify
 
 SOURCES = "site.json"
@@ -173,7 +167,7 @@ class _Shown:
     def _add_figure(self, item: Assessment, name: str, machine: str) -> None:
         """Add one figure with its points; ``name`` is that of its files, and its anchor."""
         drawn = None if item.table is None else light_picture(item)
-        href = f"{page_of(item.experiment)}.html#{name}"
+        href = address(item.experiment, name)
         self.places.setdefault((item.experiment.id, machine), href)
         self.cards.append(
             {
@@ -425,9 +419,9 @@ _LACKING = "–"
 
 def _kill_rows(kills: Sequence[Kill]) -> list[dict[str, Any]]:
     """Return the kills, first those with the most recorded facts and phases."""
-    rows = [_kill_row(kill) for kill in kills]
     return sorted(
-        rows, key=lambda row: row["cells"].count(_LACKING) + (row["scheme"] == NOT_RECORDED)
+        map(_kill_row, kills),
+        key=lambda row: row["cells"].count(_LACKING) + (row["scheme"] == NOT_RECORDED),
     )
 
 

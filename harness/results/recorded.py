@@ -93,15 +93,14 @@ def _with_steps(judged: pd.DataFrame, directory: Path) -> pd.DataFrame:
         name, at_s = kill.get("variant", ""), kill["at_s"]
         later = (k["at_s"] for k in kills if k["at_s"] > at_s and k.get("variant", "") == name)
         until_s = min(later, default=math.inf)
-        named = kill.get("nodes")
-        nodes = str(named if isinstance(named, str) and named else kill["target"])
+        nodes = str(kill.get("nodes") or kill["target"]).split(BETWEEN_NODES)
         back = [
             each
             for each in recovered
             # The first signal of many is earlier than the instant that the record has.
             if at_s - 0.2 <= each["at_s"] < until_s
             and (not name or each["variant"] == name)
-            and (pd.isna(each["target"]) or each["target"] in nodes.split(BETWEEN_NODES))
+            and (pd.isna(each["target"]) or each["target"] in nodes)
         ]
         ends = ([each[name] for each in back] for name in ("there_after_s", "ready_after_s"))
         steps.append([pd.Series(end, dtype=float).max() for end in ends])

@@ -283,16 +283,6 @@ class RecordStore:
         items = self.read(question.experiment, machine)
         return _gathered(items, question, code, repeats, grid, asked)
 
-    def revisions(
-        self, question: Question, machine: str, repeats: int, grid: Sequence[Point]
-    ) -> Mapping[str, Campaign]:
-        """Return the campaigns of one question by the code's fingerprint, oldest first."""
-        items = self.read(question.experiment, machine)
-        codes = dict.fromkeys(
-            each.record.code for each in items if each.record.question == question
-        )
-        return {code: _gathered(items, question, code, repeats, grid) for code in codes}
-
 
 def _gathered(
     items: Sequence[StoredRecord],
