@@ -13,8 +13,8 @@ import pandas as pd
 
 from harness.claims import Claim, Rule, hypothesis, region, shares
 from harness.figures.cells import draw_held
-from harness.figures.chart import Axes, Figure
-from harness.figures.style import not_measured
+from harness.figures.chart import Figure
+from harness.figures.style import not_measured, stamp
 
 Place = tuple[Any, ...]
 """A combination of lost parameters: the values of `Regions.by`."""
@@ -49,6 +49,9 @@ class Regions:
     """Sentences in words, by their name in the table, where it has names."""
     ours: Place | None = None
     """The combination of the paper's own figures as they are run here."""
+    stamp: str = ""
+    """The stamp of its picture."""
+    legend_columns: int = 1
 
     @property
     def by(self) -> list[str]:
@@ -83,7 +86,7 @@ class Regions:
             for place, cell in self.holding(table).items()
         }
 
-    def draw(self, table: pd.DataFrame, figure: Figure, *, legend_columns: int = 1) -> None:
+    def draw(self, table: pd.DataFrame, figure: Figure) -> None:
         """Draw a matrix per panel: the number of sentences that hold, letters for the others."""
         held = self.holding(table)
         names = list(self.sentences or dict.fromkeys(table["sentence"]))
@@ -113,34 +116,13 @@ class Regions:
             axes.set_xlabel(self.columns.label)
         panels[0].set_ylabel(self.rows.label)
         lines = [f"{letters[name]}  {self.sentences.get(name, name)}" for name in names]
-        height = -(-len(lines) // legend_columns)
-        for column in range(legend_columns):
+        height = -(-len(lines) // self.legend_columns)
+        for column in range(self.legend_columns):
             text = "\n".join(lines[column * height : (column + 1) * height])
-            figure.text(0.02 + column / legend_columns, -0.02, text, fontsize=7.5, va="top")
+            figure.text(0.02 + column / self.legend_columns, -0.02, text, fontsize=7.5, va="top")
+        if self.stamp:
+            stamp(figure, self.stamp)
 
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def draw_readings(
-    panels: Mapping[str, Axes],
-    table: pd.DataFrame,
-    looks: Mapping[str, tuple[str, str]],
-    *,
-    case: str,
-    x: str,
-    y: str,
-    **style: Any,
-) -> None:
-    """Draw a panel per case (its value in the column ``case``), a line per reading.
-
-    ``looks``: colour and marker by the value in the column ``reading``."""
-    for name, axes in panels.items():
-        mine = table[table[case] == name]
-        for reading, (colour, marker) in looks.items():
-            rows = mine[mine["reading"] == reading]
-            if len(rows):
-                axes.plot(rows[x], rows[y], color=colour, marker=marker, label=reading, **style)
-        if mine.empty:
-            not_measured(axes)

@@ -217,9 +217,8 @@ def _apart(
     return apart.groupby("repeat").mean()
 
 
-def _larger(sentence: Sentence, column: str, one: str, other: str) -> Claim:
+def _larger(sentence: Sentence, apart: Any) -> Claim:
     """Claim that the share is larger in the median repetition."""
-    apart = _apart(column, one, other)
     return sentence.at_least(
         median_of(apart),
         0.0,
@@ -305,9 +304,7 @@ LIVE_EXPERIMENT = _live.shown(
         _live.equal_output,
         _larger(
             paper("grows-with-state", "The overhead of checkpoints grows with the state"),
-            "state",
-            "greatest",
-            "least",
+            _apart("state", "greatest", "least"),
         ),
         _larger(
             paper(
@@ -315,15 +312,11 @@ LIVE_EXPERIMENT = _live.shown(
                 "The overhead of checkpoints grows with their frequency",
                 unmeasured_because="Quick had one frequency until 2026-11-27.",
             ),
-            "interval_s",
-            "least",
-            "greatest",
+            _apart("interval_s", "least", "greatest"),
         ),
         _larger(
             paper("checkpoints-cost-more", "Checkpoints cost more than stream markers"),
-            "method",
-            Method.CHECKPOINT.value,
-            Method.UNDO.value,
+            _apart("method", Method.CHECKPOINT.value, Method.UNDO.value),
         ),
     ],
     notes=(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import is_not
 from typing import Any
 
 import pandas as pd
@@ -284,10 +285,6 @@ def _all_above(*pairs: tuple[float | None, float | None]) -> bool | None:
     return all(one > other for one, other in pairs)  # type: ignore[operator]
 
 
-def _known(value: float | None) -> bool:
-    return value is not None
-
-
 def _us(slopes: Mapping[str, float | None]) -> dict[str, float | None]:
     return {name: slope and 1e6 * slope for name, slope in slopes.items()}
 
@@ -474,7 +471,7 @@ LIVE_EXPERIMENT = _live.shown(
             us_per_tuple=applied(_us, state),
         ),
         paper("checkpoint-beats-undo", "Checkpoint/redo beats undo/redo over Dλ, too").holds(
-            _margin_s() > 0, given=applied(_known, _margin_s()), mean_margin_s=_margin_s()
+            _margin_s() > 0, given=applied(is_not, _margin_s(), None), mean_margin_s=_margin_s()
         ),
         hypothesis(
             "rebuild-costs-processing",
@@ -485,7 +482,7 @@ LIVE_EXPERIMENT = _live.shown(
             "point.",
         ).holds(
             (ratio >= 1 / FACTOR) & (ratio <= FACTOR),
-            given=applied(_known, ratio),
+            given=applied(is_not, ratio, None),
             rebuilding_by_processing=ratio,
             processing_us=applied(_us, redo)["checkpoint"],
             tolerance=FACTOR,

@@ -22,6 +22,7 @@ from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
 from harness.experiment import Context, Outcome, Point, Profile
 from harness.failures.generators import one_target
+from harness.figures.chart import Limit
 from harness.judging.run import Variant, measure_each
 from harness.planning.schedulers import STORE, replica_of
 from workloads.accident import accidents
@@ -163,4 +164,12 @@ def about_live(simulated: Claim, rows: str, reason: Reason = (None, None)) -> Cl
         because=because,
         cause=cause,
         unmeasured_because=None,
+    )
+
+
+def printed(y: float, text: str, up_points: float) -> Limit:
+    """Return a line at a printed value with its text at the right end, so far above it."""
+    right = {"xycoords": ("axes fraction", "data"), "xytext": (-2, up_points), "ha": "right"}
+    return Limit(
+        y=y, text=f"printed: {text}", at=(1, y), style={"color": "black"}, text_style=right
     )

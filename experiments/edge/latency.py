@@ -188,17 +188,12 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _storm.STAMP) ->
     stamp(figure, stamped)
 
 
-def _overall(table: pd.DataFrame) -> dict[str, Any]:
-    """Return each mechanism's mean over the rates, in seconds."""
-    return _runs.mean_of(table, "overall_s")
-
-
 def _alike(id: str, one: str, other: str) -> Claim:  # noqa: A002
     @paper(id, f"Overall latency of {one} is similar to that of {other}", rule=SEVERAL)
     def alike(table: pd.DataFrame) -> Finding:
-        means = [_overall(run) for _, run in table.groupby("repeat")]
+        means = [_runs.mean_of(run, "overall_s") for _, run in table.groupby("repeat")]
         apart = median_of(abs(each[one] / each[other] - 1) for each in means)
-        whole = _overall(table)
+        whole = _runs.mean_of(table, "overall_s")
         return at_most(apart, ALIKE, **{name: whole[name] for name in (one, other)})
 
     return alike
@@ -215,7 +210,7 @@ def acknowledged_above_5(table: pd.DataFrame) -> Finding:
 
 @paper("fast", "Overall latency of RPPG+RAS and full-rep+DRA is around 2.5 s")
 def fast(table: pd.DataFrame) -> Finding:
-    means, paper_s = _overall(table), PAPER_S["fast"]
+    means, paper_s = _runs.mean_of(table, "overall_s"), PAPER_S["fast"]
     near = [abs(means[name] - paper_s) <= 1 for name in ("RPPG+RAS", "full-rep+DRA")]
     return found(all_of(near), **means, paper_s=paper_s, tolerance_s=1)
 
@@ -238,7 +233,7 @@ NOT_LATE = (
     cause=Cause.LOST,
 )
 def slow(table: pd.DataFrame) -> Finding:
-    means, paper_s = _overall(table), PAPER_S["slow"]
+    means, paper_s = _runs.mean_of(table, "overall_s"), PAPER_S["slow"]
     least = min(means["ck-only+DRA"], means["RPPG+DRA"])
     return found(least >= paper_s - 1, **means, paper_s=paper_s, tolerance_s=1)
 
@@ -250,7 +245,7 @@ def slow(table: pd.DataFrame) -> Finding:
     cause=Cause.LOST,
 )
 def slower(table: pd.DataFrame) -> Finding:
-    means = _overall(table)
+    means = _runs.mean_of(table, "overall_s")
     least = min(means["ck-only+DRA"], means["RPPG+DRA"])
     factors: dict[str, Any] = {"needed_factor": TWICE, "paper_factor": 2}
     return found(least >= TWICE * means["RPPG+RAS"], **means, **factors)
@@ -384,11 +379,7 @@ def draw_live(tables: Tables, figure: Figure) -> None:
     printed = ([*PAPER_S.values()], [PAPER_S["slow"]])
     for axes, values in zip(figure.axes, printed, strict=True):
         for value in values:
-            axes.axhline(value, color="black", linestyle=":", linewidth=0.9)
-            axes.annotate(
-                f"printed: {value:g} s", (1, value), xycoords=("axes fraction", "data"),
-                xytext=(-2, 2), textcoords="offset points", ha="right", fontsize=7,
-            )  # fmt: skip
+            _live.printed(value, f"{value:g} s", 2).draw(axes, tables["latencies"])
 
 
 NO_LAG = (
@@ -409,20 +400,8 @@ REASONS: Mapping[str, Reason] = {
     "slow": (OUTAGE, Cause.LOST),
     "slower": (OUTAGE, Cause.LOST),
     "recovery-above-5": (OUTAGE, Cause.LOST),
-    "ras-lowest": (
-        "It shares that with full-rep+DRA, presumably since a living copy of each aggregator goes "
-        "on in both.",
-        Cause.LOST,
-    ),
+    "ras-lowest": (ras_lowest.because, ras_lowest.cause),
 }
-LIVE_CLAIMS = [
-    equal_output,
-    *(
-        about_live(each, "latencies", REASONS.get(each.id, (None, None)))
-        for each in CLAIMS
-        if each is not acknowledged_above_5
-    ),
-]
 LIVE_EXPERIMENT = EXPERIMENT.live(
     LIVE_MEASUREMENT,
     counterpart=EXPERIMENT.id,
@@ -430,6 +409,13 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     table=tabulate_live,
     draw=draw_live,
     printed=[each.on("latencies") for each in NUMBERS],
-    claims=LIVE_CLAIMS,
+    claims=[
+        equal_output,
+        *(
+            about_live(each, "latencies", REASONS.get(each.id, (None, None)))
+            for each in CLAIMS
+            if each is not acknowledged_above_5
+        ),
+    ],
     notes=LIVE_NOTES,
 )

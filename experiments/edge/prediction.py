@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from experiments.edge import _deployment
 from experiments.edge._deployment import MASTER
+from experiments.ppa import _random
 from harness.claims import hypothesis, rows
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.figures.chart import Chart, Line, Panel
@@ -129,13 +130,10 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per budget and predictor: mean over assignments with its 95 % interval.
 
     ``gain_percent`` is the gain over equal probabilities."""
-    frame = results.series("left", ("budget",))
-    grouped = frame.groupby(["budget", "predictor"], sort=False)["left_s"]
-    found = grouped.agg(["mean", "std", "count"]).reset_index()
-    found["half_width"] = 1.96 * found["std"].fillna(0) / np.sqrt(found["count"])
+    frame = results.series("left", ("budget",)).rename(columns={"left_s": "value"})
+    found = _random.summary(frame, ("budget", "predictor"))
     equal = found[found["predictor"] == "equal"].set_index("budget")["mean"]
-    found["gain_percent"] = 100 * (1 - found["mean"] / found["budget"].map(equal))
-    return found.drop(columns="std")
+    return found.assign(gain_percent=100 * (1 - found["mean"] / found["budget"].map(equal)))
 
 
 expected, half = rows["mean"], rows["half_width"]

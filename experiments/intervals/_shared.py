@@ -93,15 +93,22 @@ def simulate_curve(
 # What follows shows; no record depends on it.
 
 
-def curves(*by: str) -> Callable[[Results], pd.DataFrame]:
-    """Return the table of curves: a row per interval, with the columns ``by`` and the optimum."""
+def stacked(
+    series: str, columns: Sequence[str], order: Sequence[str]
+) -> Callable[[Results], pd.DataFrame]:
+    """Return the table of a series, with columns of its runs, in the order of some columns."""
 
     def table(results: Results) -> pd.DataFrame:
-        columns = (*by, "optimal_interval_min", "utilization_at_optimum")
-        frame = results.series("curve", columns).drop(columns="run")
-        return frame.sort_values([*by, "interval_min"], ignore_index=True)
+        frame = results.series(series, columns).drop(columns="run")
+        return frame.sort_values([*order], ignore_index=True)
 
     return table
+
+
+def curves(*by: str) -> Callable[[Results], pd.DataFrame]:
+    """Return the table of curves: a row per interval, with the columns ``by`` and the optimum."""
+    columns = (*by, "optimal_interval_min", "utilization_at_optimum")
+    return stacked("curve", columns, (*by, "interval_min"))
 
 
 def simulated(*by: str) -> Callable[[Results], pd.DataFrame]:
@@ -173,7 +180,6 @@ def agreement_claims(equation: str) -> list[Claim]:
 def simulated_lines(by: str, label: str) -> tuple[Line, Line]:
     """Draw the closed form as lines through simulated means with ± one standard deviation."""
     exact = Line(x="interval_min", y="exact", by=by, label=label)
-    points: dict[str, Any] = {"linestyle": "none", "label": "_simulated", "linewidth": 0.9}
     measured = Line(
         x="interval_min",
         y="utilization",
@@ -181,7 +187,7 @@ def simulated_lines(by: str, label: str) -> tuple[Line, Line]:
         markers="osD^",
         where=rows["utilization"].notna(),
         ends=(rows["utilization"] - rows["sd"], rows["utilization"] + rows["sd"]),
-        style={**points, "markersize": 3.5},
+        style={"linestyle": "none", "label": "_simulated", "linewidth": 0.9, "markersize": 3.5},
     )
     return exact, measured
 

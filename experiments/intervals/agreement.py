@@ -132,10 +132,6 @@ def _draw_deviations(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names])
 
 
-def _draw_diagonal(axes: Axes, _: pd.DataFrame) -> None:
-    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=0)
-
-
 margin = 1.96 * rows["standard_error"]
 spread = (rows["deviation"] ** 2).mean() ** 0.5
 
@@ -154,9 +150,7 @@ CLAIMS = [
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    sentences={
-        "agree": "intervals/dag-simulated/agree",
-    },
+    sentences={"agree": "intervals/dag-simulated/agree"},
     paper=_shared.PAPER,
     figure="Sections 3.5 and 4.4, at the parameters of every figure",
     title="Simulation against the closed form, wherever a figure looks",
@@ -173,7 +167,7 @@ EXPERIMENT = Experiment(
                         style={"marker": ".", "linestyle": "none", "color": BLUE},
                         bars_style={},
                     ),
-                    _draw_diagonal,
+                    Line(x=(0, 1), y=(0, 1), style={"color": GREY, "linewidth": 0.8, "zorder": 0}),
                 ],
                 "utilization by the closed form",
                 "utilization, simulated",

@@ -61,10 +61,6 @@ CLAIMS = [
 ]
 
 
-def _decrease_percent(table: pd.DataFrame) -> pd.Series[float]:
-    return pd.Series(decrease_percent(table), table.index)
-
-
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper=_shared.PAPER,
@@ -84,7 +80,7 @@ EXPERIMENT = Experiment(
             unit="%",
             place="Section 4.3, text",
             values={(): PRINTED_DECREASE_PERCENT},
-            ours=Cells("", _decrease_percent),
+            ours=Cells("", lambda table: pd.Series(decrease_percent(table), table.index)),
             why="λ(n - 1)δ was chosen by it.",
         ),
     ],

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Foregone, invariant, quantity, rows
+from harness.claims import Foregone, invariant, rows
 from harness.claims.cells import Cells, Printed
-from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
+from harness.experiment import Context, Experiment, Outcome, Point, computed
 from harness.figures.chart import Axes, Chart, Line, Panel
 from harness.figures.style import BLACK
 
@@ -42,12 +42,6 @@ MEASUREMENT = computed("intervals/deep-topologies", POINTS, 0.02, run=run)
 PRINTED_UTILIZATION, CHOSEN_DEPTH = 0.0018, 5000
 
 
-def table(results: Results) -> pd.DataFrame:
-    """Return a row per failure rate and depth."""
-    frame = results.series("depths", ("failures_per_min",)).drop(columns="run")
-    return frame.sort_values(["failures_per_min", "depth"], ignore_index=True)
-
-
 def _mark_printed(axes: Axes, _: pd.DataFrame) -> None:
     axes.plot(CHOSEN_DEPTH, PRINTED_UTILIZATION, "o", color=BLACK, label="_printed")
     axes.annotate(
@@ -58,18 +52,10 @@ def _mark_printed(axes: Axes, _: pd.DataFrame) -> None:
 
 curves = rows.pivot(index="depth", columns="failures_per_min", values="utilization")
 
-
-@quantity
-def _ends(table: pd.DataFrame) -> dict[str, list[float]]:
-    return {
-        f"λ={rate:g}/min": [curve["utilization"].iloc[0], curve["utilization"].iloc[-1]]
-        for rate, curve in table.groupby("failures_per_min")
-    }
-
-
 CLAIMS = [
     invariant("falls-with-n", "Utilization decreases with n").every(
-        curves.diff().iloc[1:].stack() < 0, first_and_last=_ends()
+        curves.diff().iloc[1:].stack() < 0,
+        first_and_last=curves.iloc[[0, -1]].rename(columns="λ={:g}/min".format).to_dict("list"),
     ),
     invariant(
         "printed",
@@ -85,7 +71,7 @@ EXPERIMENT = Experiment(
     figure="Figure 14",
     title="Utilization of very deep topologies",
     statement="Utilization falls with the critical path's length, to 0.0018 in the example.",
-    table=table,
+    table=_shared.stacked("depths", ["failures_per_min"], ["failures_per_min", "depth"]),
     draw=Chart(
         [
             Panel(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.intervals import _rivals, _shared
 from harness.claims import invariant, rows
-from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
+from harness.experiment import Context, Experiment, Outcome, Point, computed
 from harness.figures.chart import Chart, Panel
 from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
@@ -37,13 +37,7 @@ MEASUREMENT = computed("intervals/rival-utilization", POINTS, 0.02, run=run)
 
 # Shown: no record depends on what follows.
 
-
-def table(results: Results) -> pd.DataFrame:
-    """Return a row per cost, model and failure rate."""
-    frame = results.series("utilization", ("cost_s",)).drop(columns="run")
-    return frame.sort_values(["cost_s", "model", "failures_per_min"], ignore_index=True)
-
-
+table = _shared.stacked("utilization", ["cost_s"], ["cost_s", "model", "failures_per_min"])
 by_model = rows.pivot_table(
     index=["cost_s", "failures_per_min"], columns="model", values="utilization"
 )

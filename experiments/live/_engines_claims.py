@@ -160,12 +160,6 @@ def _held(rungs: pd.DataFrame, side: str) -> Iterator[Rung]:
                 yield name, float(runs["rate_per_s"].iloc[0]), runs
 
 
-def _common_rate(rungs: pd.DataFrame, other: str) -> float | None:
-    """Return the highest rate that the task engine and the other side hold."""
-    rates = [{rate for _, rate, _ in _held(rungs, side)} for side in (TASKS, other)]
-    return max(rates[0] & rates[1], default=None)
-
-
 def _saturating(rungs: pd.DataFrame, side: str) -> Iterator[Rung]:
     """Yield the lowest rung of each line that it does not hold in any run."""
     for name, line in _lines(rungs, side):
@@ -183,7 +177,8 @@ def _compared_rungs(rungs: pd.DataFrame, one: Comparison, side: str) -> Sequence
         latencies = [_median(each, "latency_p50_s") for each in held]
         known = zip(held, latencies, strict=True)
         return [each for each, s in known if s is not None and s <= BOUND_S]
-    rate = _common_rate(rungs, one.other)
+    rates = [{rate for _, rate, _ in _held(rungs, each)} for each in (TASKS, one.other)]
+    rate = max(rates[0] & rates[1], default=None)
     return [each for each in held if each[1] == rate]
 
 

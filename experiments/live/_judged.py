@@ -67,13 +67,10 @@ def worst_of(
     builder = at_least if least else at_most
     found = {cell: builder(sample, limit) for cell, sample in known.items()}
     order = sorted(known, key=lambda cell: known[cell].value, reverse=not least)
-    for wanted in (False, None, True):
-        for cell in order:
-            if found[cell].held is wanted:
-                complete = len(known) == len(cells) or wanted is False
-                one = found[cell] if complete else replace(found[cell], held=None)
-                return replace(one, measured={**one.measured, **shown}, per_cell=True)
-    raise AssertionError("each finding has one of the three values")
+    one = found[min(order, key=lambda cell: (False, None, True).index(found[cell].held))]
+    if len(known) < len(cells) and one.held:
+        one = replace(one, held=None)
+    return replace(one, measured={**one.measured, **shown}, per_cell=True)
 
 
 def described(sample: Sample | None) -> list[float | None] | None:

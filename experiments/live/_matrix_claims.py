@@ -143,8 +143,26 @@ def why_equal(tables: Tables, one: str, other: str, columns: int) -> str:
 _BACK = BY_NAME["inside_s"]
 
 
+_LESS = (
+    ("replication-back-sooner", "inside_s", FULL, CHECKPOINT, FAILURES,
+     "With full replication all tasks are back sooner than with checkpoints alone"),
+    ("near-back-sooner", "inside_s", RAS, DRA, (EXPONENTIAL,),
+     "Where nodes fail one by one, RPPG's tasks are back sooner with RAS than with DRA"),
+    ("far-back-sooner", "inside_s", FULL, RAS, (CORRELATED,),
+     "Where racks fail, full replication on the next rack is back sooner than replicas near "
+     "their primaries"),
+    ("ppa-shorter-silence", "output_gap_s", PPA, RAS, FAILURES,
+     "Output stops for less long under PPA than under RPPG+RAS, which has nothing tentative"),
+    ("first-versions-less-accurate", "accuracy_after", PPA, CHECKPOINT, FAILURES,
+     "Where output goes on without what is lost, its first versions are less accurate"),
+    ("ppa-cheaper", "cores", PPA, FULL, FAILURES,
+     "PPA spends less processor time than full replication"),
+)  # fmt: skip
+"""Claims about two schemes: id, column, the scheme with less, the other one, failures, text."""
+
+
 def _less(
-    claim: str, text: str, column: str, one: str, other: str, failures: Sequence[str] = FAILURES
+    claim: str, column: str, one: str, other: str, failures: Sequence[str], text: str
 ) -> Claim:
     """Claim that a scheme has less than another on average, in the same failures or passes."""
 
@@ -224,51 +242,7 @@ CLAIMS = [
         for failures in FAILURES
     ),
     *(_pair(one, other) for one, other in combinations(OURS, 2)),
-    _less(
-        "replication-back-sooner",
-        "With full replication all tasks are back sooner than with checkpoints alone",
-        "inside_s",
-        FULL,
-        CHECKPOINT,
-    ),
-    _less(
-        "near-back-sooner",
-        "Where nodes fail one by one, RPPG's tasks are back sooner with RAS than with DRA",
-        "inside_s",
-        RAS,
-        DRA,
-        (EXPONENTIAL,),
-    ),
-    _less(
-        "far-back-sooner",
-        "Where racks fail, full replication on the next rack is back sooner than replicas near "
-        "their primaries",
-        "inside_s",
-        FULL,
-        RAS,
-        (CORRELATED,),
-    ),
-    _less(
-        "ppa-shorter-silence",
-        "Output stops for less long under PPA than under RPPG+RAS, which has nothing tentative",
-        "output_gap_s",
-        PPA,
-        RAS,
-    ),
-    _less(
-        "first-versions-less-accurate",
-        "Where output goes on without what is lost, its first versions are less accurate",
-        "accuracy_after",
-        PPA,
-        CHECKPOINT,
-    ),
-    _less(
-        "ppa-cheaper",
-        "PPA spends less processor time than full replication",
-        "cores",
-        PPA,
-        FULL,
-    ),
+    *(_less(*each) for each in _LESS),
     stock_goes_on,
     stock_tentative_replaced,
     stock_shorter_gap,

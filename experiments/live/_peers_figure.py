@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -37,40 +35,18 @@ LOOKS: Mapping[str, tuple[str, str]] = {
 """Parts of an outage, in their order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A recovery in OSPBench (van Dongen and Van den Poel, IEEE Access 2021), in seconds.
+PUBLISHED = pd.DataFrame(
+    [
+        ("Structured Streaming", 20.0, 20.0, 0.0, "none"),
+        ("Kafka Streams", 21.0, 32.0, 10.0, "session.timeout.ms"),
+        ("Flink", 53.0, 58.0, 50.0, "heartbeat.timeout"),
+    ],
+    columns=["system", "least_s", "most_s", "timeout_s", "timeout"],
+)
+"""Recoveries in OSPBench (van Dongen and Van den Poel, IEEE Access 2021), in seconds.
 
-    One of five workers killed, at least once. Read off figures; another machine and another job."""
-
-    system: str
-    least_s: float
-    most_s: float
-    timeout_s: float
-    """The detection timeout of its time that such a kill waits for; 0 without one."""
-    timeout: str
-
-    def row(self) -> dict[str, Any]:
-        """Return the row of a table, with the share that the timeout explains."""
-        return {
-            **asdict(self),
-            "least_share": self.timeout_s / self.most_s,
-            "most_share": self.timeout_s / self.least_s,
-        }
-
-
-PUBLISHED: Sequence[Published] = (
-    Published(
-        system="Structured Streaming", least_s=20.0, most_s=20.0, timeout_s=0.0, timeout="none"
-    ),
-    Published(
-        system="Kafka Streams", least_s=21.0, most_s=32.0, timeout_s=10.0,
-        timeout="session.timeout.ms",
-    ),
-    Published(
-        system="Flink", least_s=53.0, most_s=58.0, timeout_s=50.0, timeout="heartbeat.timeout"
-    ),
-)  # fmt: skip
+One of five workers killed, at least once. Read off figures; another machine and another job.
+``timeout_s``: the detection timeout of its time that such a kill waits for; 0 without one."""
 
 
 def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
@@ -82,10 +58,10 @@ def draw_outages(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     above, below = figure.subplots(2, 1, height_ratios=[max(len(rows), 1), len(PUBLISHED)])
     _draw_rows(rows, above)
     above.set_title("measured here: crosses outages, bars medians of their parts", loc="left")
-    for place, one in enumerate(PUBLISHED):
+    for place, one in enumerate(PUBLISHED.itertuples()):
         below.barh([place], [one.timeout_s], color=VERMILION, alpha=0.4)
         below.plot([one.least_s, one.most_s], [place, place], color=BLACK, marker="|", linewidth=3)
-    below.set_yticks(range(len(PUBLISHED)), [f"{one.system}: {one.timeout}" for one in PUBLISHED])
+    below.set_yticks(range(len(PUBLISHED)), list(PUBLISHED["system"] + ": " + PUBLISHED["timeout"]))
     below.set_title("published by OSPBench, 2021 (another machine, another job)", loc="left")
     below.set_xlabel("seconds; below light: the timeout of its time")
     below.invert_yaxis()

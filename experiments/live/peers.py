@@ -188,8 +188,6 @@ def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
     """Return ``runs``, a row each; ``outages``, a row per kill with its point; ``published``.
 
     An engine of your own has its name in both, and ``own`` in the first."""
-    import pandas as pd
-
     runs = results.frame
     own = runs["engine"] == OWN
     names = runs.get("engine_name", runs["engine"]).where(own, runs["engine"])
@@ -202,7 +200,10 @@ def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
     return {
         "runs": runs.assign(exactly_once=promised, own=own, engine=names),
         "outages": kills.assign(engine=kills["run"].map(name_of)),
-        "published": pd.DataFrame([one.row() for one in PUBLISHED]),
+        "published": PUBLISHED.assign(
+            least_share=PUBLISHED["timeout_s"] / PUBLISHED["most_s"],
+            most_share=PUBLISHED["timeout_s"] / PUBLISHED["least_s"],
+        ),
     }
 
 

@@ -23,7 +23,7 @@ from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Finding, at_most, hypothesis
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.figures.chart import Axes, Figure
+from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, plain_ticks
 
 if TYPE_CHECKING:
@@ -280,7 +280,6 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             ends = [place + shift - 0.1, place + shift + 0.1]
             axes.plot(ends, [middle] * 2, color=color, linewidth=2.5,
                       label=how if not place else None)  # fmt: skip
-    for place, (scheme, rate) in enumerate(medians.index):
         seen = outside(table).get((scheme, rate))
         if seen is not None:
             axes.plot([place - 0.15], [max(seen, 1.0)], "o", color=ORANGE, markerfacecolor="none",
@@ -294,17 +293,14 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         axes.legend(loc="upper left")
     axes.set_ylabel("detection to restored (ms)")
     axes.set_title("every kill, and the medians")
-    _draw_steps(parts, steps(table))
-
-
-def _draw_steps(axes: Axes, took: pd.DataFrame) -> None:
+    took = steps(table)
     names = [f"{how}, {scheme}, {rate:,.0f}/s" for scheme, rate, how in took.index]
-    looks = dict(zip(STEPS, zip(STEPS.values(), (GREY, SKY, GREEN), strict=True), strict=True))
-    stacked(axes, names, took, looks)
-    axes.invert_yaxis()
-    axes.tick_params(axis="y", labelsize=7)
-    axes.set_xlabel("medians of the steps, one after the other (ms)")
-    axes.set_title("where the time goes")
+    looks = zip(STEPS.values(), (GREY, SKY, GREEN), strict=True)
+    stacked(parts, names, took, dict(zip(STEPS, looks, strict=True)))
+    parts.invert_yaxis()
+    parts.tick_params(axis="y", labelsize=7)
+    parts.set_xlabel("medians of the steps, one after the other (ms)")
+    parts.set_title("where the time goes")
 
 
 @hypothesis(

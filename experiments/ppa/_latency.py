@@ -150,16 +150,10 @@ def every_entry(holds: pd.DataFrame, known: pd.DataFrame, **measured: Any) -> Fi
     return every(holds.to_numpy()[known.notna().to_numpy()], **measured)
 
 
-def growth_with_rate(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the factor of each contender's latency at twice the rate, by window."""
-    slow, fast = (found[found.index.get_level_values("rate") == rate] for rate in RATES)
-    return (fast.droplevel("rate") / slow.droplevel("rate")).dropna(how="all")
-
-
-def growth_with_window(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the factor of each contender's latency with the longer window, by rate."""
-    short, long = (found[found.index.get_level_values("window_s") == w] for w in WINDOWS_S)
-    return (long.droplevel("window_s") / short.droplevel("window_s")).dropna(how="all")
+def growth_over(found: pd.DataFrame, level: str, values: Sequence[int]) -> pd.DataFrame:
+    """Return the factor of each contender's latency at the second of two values of a level."""
+    one, other = (found[found.index.get_level_values(level) == value] for value in values)
+    return (other.droplevel(level) / one.droplevel(level)).dropna(how="all")
 
 
 def lead(table: pd.DataFrame) -> float:
@@ -182,7 +176,7 @@ def rises_with_interval(table: pd.DataFrame) -> Finding:
 
 def grows(table: pd.DataFrame, least: float, most: float | None = None) -> Finding:
     """Return whether each passive way's factor at twice the rate is between two others."""
-    growth = growth_with_rate(passive(table))
+    growth = growth_over(passive(table), "rate", RATES)
     inside = (growth >= least) & (growth <= (math.inf if most is None else most))
     numbers = {"needed": least} if most is None else {"accepted": [least, most]}
     factors = means(growth)

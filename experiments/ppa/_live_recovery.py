@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -212,21 +213,11 @@ def grows_rapidly(tables: Tables) -> Finding:
 
 
 def _longer(
-    claim: str,
-    text: str,
-    ratios: Callable[[Cells], Mapping[str, Sample | None]],
-    unmeasured_because: str | None = None,
+    claim: str, text: str, ratios: Callable[[Cells], Mapping[str, Sample | None]], **more: Any
 ) -> Claim:
     """Claim that all of the ratios are above 1."""
 
-    @paper(
-        claim,
-        text,
-        rule=FROM_OUTSIDE,
-        because=LONGER.get(claim),
-        cause=Cause.READING,
-        unmeasured_because=unmeasured_because,
-    )
+    @paper(claim, text, rule=FROM_OUTSIDE, cause=Cause.READING, **more)
     def longer(tables: Tables) -> Finding:
         outside = ratios(_cells(tables, measure="outside_s"))
         return worst_of(outside, 1.0, least=True, engine=ratios(_cells(tables)))
@@ -244,17 +235,6 @@ def _with_the_window(cells: Cells) -> dict[str, Sample | None]:
     }
 
 
-def _short_windows(cells: Cells) -> dict[str, Sample | None]:
-    chosen = {cell: by for cell, by in cells.items() if cell[:2] == (CORRELATED, 10.0)}
-    return _ratios(chosen, "CKP-30s", "Storm")
-
-
-LONGER = {
-    "storm-faster-with-short-windows": "Presumably because Storm's replay is exact here: the last "
-    "of four operators needs four windows of the sources, and each operator waits for the output "
-    "of the one above it. Checkpoints are read by all of them at once and are at most 30 s old. "
-    "The paper's sentence can be read as one window, as ppa/recovery-correlated does.",
-}
 CLAIMS = [
     equal_output,
     _active("active-much-faster", PACED),
@@ -281,7 +261,15 @@ CLAIMS = [
         "storm-faster-with-short-windows",
         "Storm is faster than Checkpoint with a 30 s interval when all nodes fail, where windows "
         "are short (10 s)",
-        _short_windows,
+        lambda cells: _ratios(
+            {cell: by for cell, by in cells.items() if cell[:2] == (CORRELATED, 10.0)},
+            "CKP-30s",
+            "Storm",
+        ),
+        because="Presumably because Storm's replay is exact here: the last of four operators needs "
+        "four windows of the sources, and each operator waits for the output of the one above it. "
+        "Checkpoints are read by all of them at once and are at most 30 s old. The paper's "
+        "sentence can be read as one window, as ppa/recovery-correlated does.",
     ),
     simulated_near("kills", "failure", "window_s", "rate", "contender"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import process_time
 from typing import Any, TypeVar
 
@@ -13,8 +13,8 @@ from harness.claims import Finding, Rule, Sample, applied, every, found, quantit
 from harness.claims.quantity import Quantity
 from harness.claims.rules import Comparison
 from harness.experiment import Context, Outcome, Point, Profile
-from harness.figures.chart import Axes, Chart, Line, Panel
-from harness.figures.style import PLANNERS, SKY, Look, not_measured
+from harness.figures.chart import Chart, Line, Panel
+from harness.figures.style import PLANNERS, SKY, Look
 from harness.planning.base import Planner, budget_of
 from harness.planning.planners import planner
 from harness.seeds import DEFAULT_SEED, generator
@@ -194,17 +194,6 @@ def four_panels(x_label: str) -> Chart:
     )
 
 
-def legends(panels: Iterable[Axes], **options: Any) -> None:
-    """Draw a legend in the first panel that has lines; mark those that have none."""
-    drawn = False
-    for axes in panels:
-        if not axes.get_legend_handles_labels()[0]:
-            not_measured(axes)
-        elif not drawn:
-            axes.legend(**options)
-            drawn = True
-
-
 def select(table: pd.DataFrame, **values: object) -> pd.DataFrame:
     """Return the rows with these values."""
     chosen = np.ones(len(table), dtype=np.bool_)
@@ -218,11 +207,6 @@ def wide(
 ) -> pd.DataFrame:
     """Return a row per setting and a column per planner with its mean."""
     return table.pivot_table(index=list(index), columns=columns, values=values)
-
-
-def by_variant(table: pd.DataFrame, panel: str, name: str) -> pd.DataFrame:
-    """Return a planner's means in a panel: a row per ``x``, a column per variant."""
-    return wide(select(table, panel=panel, planner=name), ("x",), "variant")
 
 
 def named(values: Any) -> dict[str, Any]:
@@ -246,6 +230,10 @@ SEEN = (DEFAULT_SEED, 71701, 71702, 71704, 71705, 71806, 71821, 71822, 71823, 71
 """Root seeds whose results had been seen when the rules of 2026-11-26 were fixed."""
 PAIRED = Rule(version=2, since="2026-11-25", seen_seeds=(DEFAULT_SEED, 71701))
 """Version 1 compared means without intervals: a lead of 0.0003 over 100 topologies decided it."""
+BOUNDED = Rule(version=2, since="2026-11-27", seen_seeds=SEEN)
+"""Of a sentence with "up to": version 1 had no upper bound."""
+TENFOLD = (10.0, 10.0**1.5)
+"""An order of magnitude, and where the next one is nearer."""
 
 
 def with_lead(

@@ -12,7 +12,6 @@ import pandas as pd
 from experiments.live._judged import SAMPLED, Tables, columns_of, worst_of
 from experiments.ppa._topology import LIVE, PACED, SIMULATED
 from harness.claims import Claim, Finding, hypothesis, median_of, rows
-from harness.claims.cells import Cells, Printed, largest
 from harness.figures.chart import Line, Looks, Panel
 from harness.results.kills import Unrecovered
 
@@ -221,26 +220,3 @@ def summary_of(samples: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     ends = [f"{measure}{end}" for measure in MEASURED for end in ("", "_low", "_high")]
     frame = pd.DataFrame(rows, columns=[*by, "n", "back", "in_vain", *ends])
     return frame.astype(dict.fromkeys(ends, float))
-
-
-def earlier(up_to: float) -> list[Printed]:
-    """Return by how much tentative output comes earlier, simulated and live, beside the print."""
-    simulated = Cells(
-        "", "mean", {"series": "PPA-0.5"}, over={"series": "PPA-0.5-active"},
-        per=("rate", "interval_s"), take=largest,
-    )  # fmt: skip
-    live = Cells(
-        "samples", "latency_s", {"series": "PPA-0.5", "engine": PACED},
-        over={"series": "PPA-0.5, first tentative output"},
-    )  # fmt: skip
-    return [
-        Printed(
-            what="all tasks back over the first tentative output, PPA-0.5",
-            unit="times",
-            place="Section VI-A and conclusion: up to",
-            values={(): up_to},
-            ours=ours,
-            why="What presumably took longer on the paper's machines is not modelled.",
-        )
-        for ours in (simulated, live)
-    ]

@@ -235,7 +235,10 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes.set_ylabel(
         "processor time of checkpoints\nper processor time of computation (logarithmic)"
     )
-    _random.legends([axes], loc="upper right")
+    if len(table):
+        axes.legend(loc="upper right")
+    else:
+        not_measured(axes)
     stamp(figure, f"{_recovery.STAMP}; {HERE}: processor time of the real operator and codec")
 
 
@@ -414,7 +417,6 @@ def prohibitive(tables: Tables) -> Finding:
     return at_least(min(first.values(), default=None), PROHIBITIVE, **first)
 
 
-LIVE_CLAIMS = [equal_output, rises, prohibitive]
 LIVE_EXPERIMENT = EXPERIMENT.live(
     LIVE_MEASUREMENT,
     sentences={
@@ -425,7 +427,7 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     title="Processor time of checkpoints beside normal computation, live",
     table=tabulate_live,
     draw=draw_live,
-    claims=LIVE_CLAIMS,
+    claims=[equal_output, rises, prohibitive],
     notes=(
         "The papers' 16 source tasks on 4 nodes, 15 tasks on a node each and 15 standby nodes: 34 "
         "processes on one machine. Quick and smoke: all times are a tenth of the papers', the "

@@ -88,7 +88,9 @@ CLAIMS = [
     early,
     paper("structured", "(c) INC gives a higher OF on structured topologies than on full ones")(
         _random.descending(
-            lambda table: _random.by_variant(table, "c", "inc").mean()[["structured", "full"]]
+            lambda table: _random.wide(
+                _random.select(table, panel="c", planner="inc"), ("x",), "variant"
+            ).mean()[["structured", "full"]]
         )
     ),
 ]

@@ -175,9 +175,7 @@ CLAIMS = [
 ]
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
-    sentences={
-        "ahead-on-average": "ppa/multi-query/ahead",
-    },
+    sentences={"ahead-on-average": "ppa/multi-query/ahead"},
     paper=_random.JOURNAL,
     figure="Figure 17",
     title="Output fidelity of SA and greedy on random multi-query topologies",

@@ -15,11 +15,10 @@ from functools import partial
 
 import pandas as pd
 
-from experiments._unprinted import draw_readings
 from experiments.ppa import _random
-from harness.claims import Claim, Finding, Rule, at_most, found, hypothesis, paper
+from harness.claims import Claim, Finding, Rule, at_most, found, hypothesis, paper, rows
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
-from harness.figures.chart import Figure
+from harness.figures.chart import Figure, Line, Panel
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, stamp
 from harness.planning.incremental import Incremental, fidelity_curve
 from harness.planning.planners import planner
@@ -115,12 +114,15 @@ MEASUREMENT = computed(
 
 # Shown: no record depends on what follows.
 
-COLOURS = {
-    "several steps a round": (BLUE, "o"), "segments by OF per unit": (ORANGE, "s"),
-    "only the best step of a part": (PURPLE, "D"),
-    "units of at most 8 segments a task": (SKY, "^"),
-    "full parts by single increases": (GREEN, "P"), "the first four": (BLACK, "x"),
-    SINGLE: (VERMILION, "v"), INC_NEVER: (BLUE, "o"),
+LOOKS = {
+    reading: {"color": colour, "marker": marker}
+    for reading, colour, marker in (
+        ("several steps a round", BLUE, "o"), ("segments by OF per unit", ORANGE, "s"),
+        ("only the best step of a part", PURPLE, "D"),
+        ("units of at most 8 segments a task", SKY, "^"),
+        ("full parts by single increases", GREEN, "P"), ("the first four", BLACK, "x"),
+        (SINGLE, VERMILION, "v"), (INC_NEVER, BLUE, "o"),
+    )
 }  # fmt: skip
 JOINED, SUMMED = "Fig. 16 (d), 50 % joins", "Fig. 16 (d), rates summed"
 FULL, INCREASES = "Fig. 16 (c), full", "full parts by single increases"
@@ -154,18 +156,24 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     base = table[table["reading"].isin([PAPER, INC_PAPER])][["figure", "ratio", "mean"]]
     both = table.merge(base, on=["figure", "ratio"], suffixes=("", "_paper"))
     both["difference"] = both["mean"] - both["mean_paper"]
-    draw_readings(by_figure, both, COLOURS, case="figure", x="ratio", y="difference", linewidth=1.1)
+    lines = Line(x="ratio", y="difference", by="reading", looks=LOOKS, style={"linewidth": 1.1})
     for name, axes in by_figure.items():
+        inc = name == RECOVERY
+        panel = Panel(
+            [lines],
+            "resources that have arrived (share)" if inc else "replicated share of all resources",
+            title=name,
+            title_style={"loc": "left", "fontsize": 8.5},
+            x_range=(0, 1),
+            legend={"loc": "upper right", "fontsize": 7, "title": "INC"} if inc else None,
+            where=rows["figure"] == name,
+        )
+        panel.draw(axes, both)
+        panel.finish(axes)
         if axes.has_data():
             axes.axhline(0, color="#444444", linewidth=0.9, zorder=1.5)
-        axes.set_title(name, loc="left", fontsize=8.5)
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("replicated share of all resources")
-    recovery = by_figure[RECOVERY]
-    recovery.set_xlabel("resources that have arrived (share)")
-    if recovery.has_data():
-        recovery.set_ylim(-0.01, 0.01)
-        recovery.legend(loc="upper right", fontsize=7, title="INC")
+    if by_figure[RECOVERY].has_data():
+        by_figure[RECOVERY].set_ylim(-0.01, 0.01)
     for row in panels:
         row[0].set_ylabel("mean OF, difference from\nthe paper's readings")
     known = {

@@ -347,18 +347,16 @@ TOP_100 = (
 
 
 def tables_by(results: Results, maker: str) -> dict[str, pd.DataFrame]:
-    """Return the tables for the plans that have a ``maker`` ("objective" or "planner")."""
+    """Return ``plans``, means over the repetitions of those with a ``maker``, and ``passes``.
+
+    ``maker``: "objective" or "planner"."""
+    by, measures = ["query", maker, "ratio"], ["value", "measured", "computed"]
+    plans = results.series("plans", ("query",)).reindex(columns=[*by, *measures])
+    mine = plans.dropna(subset=[maker]).groupby(by, sort=False)
     return {
-        "plans": means_by(results.series("plans", ("query",)), maker),
+        "plans": mine[measures].mean().reset_index(),
         "passes": passes_of(results, ["query"], "tentative", "uncorrected"),
     }
-
-
-def means_by(plans: pd.DataFrame, maker: str) -> pd.DataFrame:
-    """Return means over the repetitions, by query, ratio and ``maker``, of plans that have one."""
-    by, measures = ["query", maker, "ratio"], ["value", "measured", "computed"]
-    mine = plans.reindex(columns=[*by, *measures]).dropna(subset=[maker])
-    return mine.groupby(by, sort=False)[measures].mean().reset_index()
 
 
 draw_live = Chart(

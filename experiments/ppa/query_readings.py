@@ -19,8 +19,6 @@ from experiments.ppa import _accuracy, _random
 from experiments.ppa._accuracy import Reading, read_as
 from harness.claims import Finding, found, hypothesis
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
-from harness.figures.chart import Figure
-from harness.figures.style import stamp
 from harness.planning.incremental import fidelity_curve
 from harness.planning.planners import planner, recovery_order
 from harness.topology.fidelity import Objective
@@ -107,6 +105,7 @@ REGIONS = Regions(
     named=_random.place,
     sentences=SENTENCES,
     ours=("20 merged", 10, "on all servers"),
+    stamp="sentences that hold, with the letters of those that do not; outlined: ours",
 )
 
 
@@ -140,12 +139,6 @@ def _margins(choices: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     }
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per place of the pages."""
-    REGIONS.draw(table, figure)
-    stamp(figure, "sentences that hold, with the letters of those that do not; outlined: ours")
-
-
 @hypothesis("full-edge", "A full edge brings accuracy nearer to OF than 20 slicers that merge")
 def full_edge(table: pd.DataFrame) -> Finding:
     rows = table[(table["sentence"] == "of") & (table["pages"] == "on all servers")]
@@ -168,7 +161,7 @@ EXPERIMENT = Experiment(
     title="Where all sentences about Q1's accuracy hold together",
     statement='Of Q1\'s tasks "20 MC-trees" and one task at the end are printed.',
     table=table,
-    draw=draw,
+    draw=REGIONS.draw,
     claims=CLAIMS,
     notes=(
         *_accuracy.NOTES[:1],

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pandas as pd
 
@@ -89,14 +88,6 @@ def small_ratios(table: pd.DataFrame) -> Finding:
     )
 
 
-def _at_every_ratio(panel: str) -> Callable[[Any], Finding]:
-    return _random.ahead_in_pairs(SETTING, panel, lead=NEXT)
-
-
-def _in_mean(panel: str) -> Callable[[Any], Finding]:
-    return _random.ahead_in_pairs(("panel", "variant"), panel, lead=NEXT_IN_MEAN)
-
-
 @paper(
     "close-on-full",
     "(c) On full topologies SA and greedy are close",
@@ -113,15 +104,10 @@ def close_on_full(table: pd.DataFrame) -> Finding:
     return at_most(float(apart[_random.BY_INCREASE]), CLOSE, by_the_best_plan=float(apart["sa"]))
 
 
-UP_TO, AT_MOST = 10.0, 10.0**1.5
-"""One order of magnitude, and where the next one is nearer."""
-
-
 @paper(
     "tenfold",
     "SA improves on greedy by up to one order of magnitude",
-    rule=Rule(version=2, since="2026-11-27", seen_seeds=_random.SEEN),
-    # Version 1 had no upper bound.
+    rule=_random.BOUNDED,
     cause=Cause.LOST,
     because="At the smallest budgets greedy's mean is next to nothing, presumably since it "
     "replicates single tasks where only whole MC-trees count, and any factor comes out. The "
@@ -130,10 +116,11 @@ UP_TO, AT_MOST = 10.0, 10.0**1.5
 def tenfold(table: pd.DataFrame) -> Finding:
     means = _means(table)
     factor = (means["sa"] / means["greedy"])[means["greedy"] > 0]
+    least, most = _random.TENFOLD
     return found(
-        bool(UP_TO <= factor.max() <= AT_MOST) if len(factor) else None,
+        bool(least <= factor.max() <= most) if len(factor) else None,
         largest_factor=factor.max() if len(factor) else None,
-        accepted=[UP_TO, AT_MOST],
+        accepted=[least, most],
         where=_random.place(factor.idxmax()) if len(factor) else None,
         greedy_gives_nothing_at=int((means["greedy"] == 0).sum()),
     )
@@ -147,7 +134,7 @@ CLAIMS = [
     )(_random.ahead_in_pairs(SETTING)),
     small_ratios,
     paper("skew", "(a) SA does better on topologies with more skewed workloads", rule=BY_PAIRS)(
-        _in_mean("a")
+        _random.ahead_in_pairs(("panel", "variant"), "a", lead=NEXT_IN_MEAN)
     ),
     paper(
         "degree",
@@ -158,15 +145,15 @@ CLAIMS = [
         "it holds).",
         cause=Cause.LOST,
         rule=BY_PAIRS,
-    )(_in_mean("b")),
+    )(_random.ahead_in_pairs(("panel", "variant"), "b", lead=NEXT_IN_MEAN)),
     paper(
         "structured",
         "(c) The OF of structured topologies is generally higher than of full ones",
         rule=BY_PAIRS,
-    )(_at_every_ratio("c")),
+    )(_random.ahead_in_pairs(SETTING, "c", lead=NEXT)),
     close_on_full,
     paper("joins", "(d) With more joins OF is lower, at every ratio", rule=BY_PAIRS)(
-        _at_every_ratio("d")
+        _random.ahead_in_pairs(SETTING, "d", lead=NEXT)
     ),
     tenfold,
 ]

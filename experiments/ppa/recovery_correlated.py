@@ -81,7 +81,7 @@ def _storm_lead_s(table: pd.DataFrame) -> pd.Series[float]:
 
 
 def _grows_with_window(table: pd.DataFrame) -> Finding:
-    growth = _latency.growth_with_window(_latency.passive(table))
+    growth = _latency.growth_over(_latency.passive(table), "window_s", _recovery.WINDOWS_S)
     return _latency.every_entry(growth > 1, growth, factor_for_the_window=_latency.means(growth))
 
 

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from experiments._unprinted import Parameter, Regions
 from experiments.ppa import _random
-from harness.claims import Finding, Rule, every, hypothesis
+from harness.claims import Finding, every, hypothesis
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
-from harness.figures.chart import Figure
-from harness.figures.style import stamp
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED
@@ -123,10 +121,7 @@ FIRST = 1
 The factor of ten is looked for there, too."""
 CLOSE = 0.05
 """Largest mean difference of OF on full topologies that is "close"."""
-ORDER, AT_MOST = 10.0, 10.0**1.5
-"""An order of magnitude, and where the next one is nearer."""
-BOUNDED = Rule(version=2, since="2026-11-27", seen_seeds=_random.SEEN)
-"""Version 1 had no upper bound for the factor of ten."""
+ORDER, AT_MOST = _random.TENFOLD
 SENTENCES: Mapping[str, str] = {
     "ahead": "SA outperforms greedy at every ratio",
     "small": "the smaller the ratio, the greater the relative difference",
@@ -149,6 +144,8 @@ REGIONS = Regions(
     held=lambda table: (table["margin"] > 0).astype(object)[table["margin"].notna()],
     named=_random.place,
     sentences=SENTENCES,
+    stamp="sentences of Fig. 16 and 19 that hold, with the letters of those that do not",
+    legend_columns=2,
 )
 Values = Mapping[str, NDArray[np.float64]]
 """Mean OF by kind of topology, over `RATIOS`."""
@@ -215,12 +212,6 @@ def _lower(degrees: str) -> str | None:
     return names[position - 1] if position else None
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per mix of partitionings."""
-    REGIONS.draw(table, figure, legend_columns=2)
-    stamp(figure, "sentences of Fig. 16 and 19 that hold, with the letters of those that do not")
-
-
 @hypothesis(
     "everywhere",
     "SA outperforms greedy and INC outperforms TO whatever the lost parameters are",
@@ -240,7 +231,7 @@ def everywhere(table: pd.DataFrame) -> Finding:
 
 CLAIMS = [
     REGIONS.claim(
-        rule=BOUNDED,
+        rule=_random.BOUNDED,
         because="The measured shares show which sentences hold nowhere. For the factor of ten only "
         "ratios count where greedy's mean is above zero. Where greedy gives nothing at all, which "
         "is likely at small budgets with few topologies, the factor has no bound and counts as "
@@ -256,7 +247,7 @@ EXPERIMENT = Experiment(
     title="Where all sentences about random topologies hold together",
     statement="Degree ranges, the mix of partitionings and the skew in (b) to (d) are not printed.",
     table=table,
-    draw=draw,
+    draw=REGIONS.draw,
     claims=CLAIMS,
     notes=(
         "5 to 10 operators; (a) compares Zipf s = 0.1, which is printed, with uniform workloads; "

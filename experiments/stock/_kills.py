@@ -235,11 +235,6 @@ def catches_up(run: Any) -> bool | None:
     return None if at_least_s is None or at_least_s < ENOUGH_LOAD_S else False
 
 
-def mean_recovery(runs: pd.DataFrame) -> tuple[float, float]:
-    """Return bounds of the mean (`harness.measure.recovery.bounds_of_mean`)."""
-    return bounds_of_mean(Kill.from_row(run) for run in runs.to_dict("records"))
-
-
 def mean_gap(runs: pd.DataFrame) -> float | None:
     """Return the mean; None if one of the gaps was not measured: a mean leaves nothing out."""
     gaps = runs["output_gap_s"].astype(float)
@@ -277,12 +272,8 @@ def _under(tables: Tables, scheme: str) -> pd.DataFrame:
 
 def _shorter_gap(tables: Tables) -> Finding:
     runs = tables["runs"]
-    gaps = {
-        (interval_s, scheme): mean_gap(
-            runs[(runs["interval_s"] == interval_s) & (runs["scheme"] == scheme)]
-        )
-        for interval_s, scheme in zip(runs["interval_s"].tolist(), runs["scheme"], strict=True)
-    }
+    by = runs.groupby(["interval_s", "scheme"], sort=False)
+    gaps: dict[Any, float | None] = {key: mean_gap(mine) for key, mine in by}
     shared = sorted({i for i, scheme in gaps if scheme == "active" and (i, "checkpoint") in gaps})
     return found(
         all_of(shorter(gaps[i, "active"], gaps[i, "checkpoint"]) for i in shared),
@@ -302,8 +293,10 @@ def _grows(tables: Tables) -> Finding:
         return not_asked()
     mine = _under(tables, "checkpoint")
     means = {
-        float(interval_s): mean_recovery(mine[mine["interval_s"] == interval_s])
-        for interval_s in mine["interval_s"].unique()
+        float(i): bounds_of_mean(
+            Kill.from_row(run) for run in mine[mine["interval_s"] == i].to_dict("records")
+        )
+        for i in mine["interval_s"].unique()
     }
     held: bool | None = None
     why: str | None = "fewer than two intervals were measured under checkpoint"

@@ -197,10 +197,12 @@ about the engine."""
 def saturated(table: pd.DataFrame) -> Finding:
     last = _at_end(table, "last")
     by_generator = last["ended_by"].str.startswith(GENERATOR)
+    sustained = table["offered_per_s"].where(table["sustained"].astype(bool))
+    highest = sustained.groupby([table["workload"], table["repeat"]]).max()
     return every(
         last["saturated"].where(last["saturated"] | ~by_generator),
         _other_ends(last),
-        sustained_per_s=_by_workload(_highest(table)),
+        sustained_per_s=_by_workload(highest),
         ended_by=_by_workload(last["ended_by"]),
     )
 
@@ -217,12 +219,6 @@ def later_when_saturated(table: pd.DataFrame) -> Finding:
 
 
 CLAIMS = [nothing_dropped, saturated, later_when_saturated]
-
-
-def _highest(table: pd.DataFrame) -> pd.Series[float]:
-    """Return the highest sustained rate per workload and repetition; NaN if there is none."""
-    sustained = table["offered_per_s"].where(table["sustained"].astype(bool))
-    return sustained.groupby([table["workload"], table["repeat"]]).max()
 
 
 def _by_workload(values: pd.Series[float]) -> Mapping[str, Any]:
