@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from harness.claims.cells import Cells, Nearness, Printed, largest, nearest_to, smallest_of
+from tests.there import there
 
 ROWS = pd.DataFrame(
     [(run, name, rate, value * (1 + run / 100)) for run in range(6)
@@ -28,8 +29,7 @@ def printed(values: dict[tuple[str, ...], float], bound: str = "") -> Printed:
 
 
 def test_a_number_is_the_median_over_passes_with_its_interval() -> None:
-    sample = Cells("", "s", {"rate": nearest_to(2.9)}).sample(TABLES, name="a")
-    assert sample is not None
+    sample = there(Cells("", "s", {"rate": nearest_to(2.9)}).sample(TABLES, name="a"))
     assert (sample.value, sample.low, sample.high) == (20.5, 20.0, 21.0)
 
 
@@ -42,9 +42,7 @@ def test_a_number_is_the_median_over_passes_with_its_interval() -> None:
     ],
 )
 def test_it_may_be_a_ratio_an_extreme_or_computed(cells: Cells, value: float) -> None:
-    sample = cells.sample(TABLES)
-    assert sample is not None
-    assert sample.value == pytest.approx(value)
+    assert there(cells.sample(TABLES)).value == pytest.approx(value)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from harness.claims import (
 )
 from harness.claims.samples import FEWEST, lasting
 from harness.seeds import generator
+from tests.there import there
 
 
 def test_a_limit_counts_as_kept_and_is_shown() -> None:
@@ -49,31 +50,24 @@ def limited(sample: Sample, limit: float, _: object) -> Finding:
 
 
 def test_a_limit_inside_the_interval_leaves_a_claim_undecided() -> None:
-    near = median_of([9.0, 9.5, 10.5, 11.0, 10.2, 10.3, None])
-    assert near is not None
+    near = there(median_of([9.0, 9.5, 10.5, 11.0, 10.2, 10.3, None]))
     assert near.n == 6
     claim = hypothesis("short", "It is short.")(lambda table: at_most(near, 10.0))
-    verdict = judge(claim, None)
-    assert verdict is not None
+    verdict = there(judge(claim, None))
     assert verdict.word is Word.UNDECIDED
     assert "limit inside" in (verdict.why or "")
     for limit, word in ((12.0, Word.HOLDS), (8.0, Word.DOES_NOT_HOLD)):
-        decided = judge(replace(claim, decide=partial(limited, near, limit)), None)
-        assert decided is not None
+        decided = there(judge(replace(claim, decide=partial(limited, near, limit)), None))
         assert decided.word is word
         assert decided.measured["interval_95"] == [near.low, near.high]
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=FEWEST, max_size=30))
 def test_an_interval_encloses_its_median_and_stays_within_the_samples(values: list[float]) -> None:
-    sample = median_of(values)
-    assert sample is not None
-    assert sample.low is not None
-    assert sample.high is not None
-    assert min(values) <= sample.low <= sample.value <= sample.high <= max(values)
-    ratio = ratio_of(values, values)
-    assert ratio is not None
-    assert ratio.value == 1.0
+    sample = there(median_of(values))
+    low, high = there(sample.low), there(sample.high)
+    assert min(values) <= low <= sample.value <= high <= max(values)
+    assert there(ratio_of(values, values)).value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -89,8 +83,7 @@ def test_an_interval_encloses_its_median_and_stays_within_the_samples(values: li
 def test_a_ratio_of_zeros_has_an_interval(
     one: list[float], other: list[float], value: float, verdict: bool | None
 ) -> None:
-    ratio = ratio_of(one, other)
-    assert ratio is not None
+    ratio = there(ratio_of(one, other))
     assert ratio.value == value
     assert not isnan(ratio.low or 0.0)
     assert ratio.below(0.1) is verdict
@@ -112,13 +105,11 @@ def test_fewer_samples_than_six_decide_nothing(
     statistic: Callable[[list[float | None]], Sample | None],
 ) -> None:
     assert FEWEST == 6, "two of 32 sets of five have all samples on one side of the median"
-    few, enough = statistic([1.0] * 5), statistic([1.0] * 6)
-    assert few is not None
-    assert enough is not None
+    few, enough = there(statistic([1.0] * 5)), there(statistic([1.0] * 6))
     assert (few.value, few.low, few.n, few.below(2.0), few.above(2.0)) == (1.0, None, 5, None, None)
     assert enough.below(2.0) is True
-    verdict = judge(hypothesis("one", "One is enough.").at_most(lambda table: few, 2.0), None)
-    assert verdict is not None
+    claim = hypothesis("one", "One is enough.").at_most(lambda table: few, 2.0)
+    verdict = there(judge(claim, None))
     assert verdict.word is Word.UNDECIDED
     assert verdict.why == "it takes 6 samples, and there are 5: add some with --repeats"
     assert statistic([None, float("nan")]) is None
@@ -172,9 +163,7 @@ def test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there(
     held = [judge(claim, {}, missing="2 of 3 runs") for claim in (refuted, whole, fails)]
     assert [verdict and verdict.held for verdict in held] == [False, None, None]
     assert [verdict and verdict.why for verdict in held][1:] == ["2 of 3 runs"] * 2
-    defect = judge(fails, {})
-    assert defect is not None
-    assert "KeyError" in (defect.problem or "")
+    assert "KeyError" in (there(judge(fails, {})).problem or "")
 
 
 def test_a_reason_is_shown_only_with_the_verdict_that_it_explains() -> None:
@@ -182,10 +171,11 @@ def test_a_reason_is_shown_only_with_the_verdict_that_it_explains() -> None:
         "a", "It does.", because="never", cause=Cause.NOT_SO, unmeasured_because="no data"
     )
     for held, why in ((True, None), (False, "never"), (None, "no data")):
-        verdict = judge(claim(partial(lambda held, table: found(held), held)), None)
-        assert verdict is not None
+        verdict = there(judge(claim(partial(lambda held, table: found(held), held)), None))
         assert verdict.why == why
         assert verdict.cause == (Cause.NOT_SO if held is False else None)
+    own = there(judge(claim(lambda table: found(False, "computed")), None))
+    assert own.why == "computed", "that of the finding goes before"
     assert judge(claim(lambda table: not_asked()), None) is None
 
 
@@ -194,9 +184,8 @@ def test_builders_compare_and_show_what_they_compared() -> None:
     between = hypothesis("b", "It is between.").between(lambda table: 0.5, 0.0, 1.0)
     near = hypothesis("n", "It is near.").near(lambda table: 11.5, 11.6, 0.05)
     each = hypothesis("e", "Each does.").every(lambda table: {"x": True, "y": False})
-    verdicts = [judge(claim, None) for claim in (grows, between, near, each)]
-    assert [verdict and verdict.held for verdict in verdicts] == [True, True, False, False]
-    assert verdicts[3] is not None
+    verdicts = [there(judge(claim, None)) for claim in (grows, between, near, each)]
+    assert [verdict.held for verdict in verdicts] == [True, True, False, False]
     assert verdicts[3].measured["failing"] == ["y"]
 
 
@@ -216,12 +205,10 @@ def test_builders_compare_and_show_what_they_compared() -> None:
 def test_what_was_not_over_lasted_longer_than_it_was_watched(
     seconds: list[float], over: list[bool], said: str
 ) -> None:
-    found = lasting(seconds, over)
-    assert found is not None
+    found = there(lasting(seconds, over))
     assert found.describe() == said
     assert found.not_over == over.count(False)
-    one = lasting(seconds, over, passes=["a"] * len(seconds))
-    assert one is not None
+    one = there(lasting(seconds, over, passes=["a"] * len(seconds)))
     assert (one.low, one.median) == (None, found.median), "one pass has no interval"
     assert lasting([], []) is None
 
@@ -233,11 +220,8 @@ def test_the_interval_of_a_censored_median_covers_it() -> None:
         draw = np.random.default_rng(seed)
         seconds, watched_s = draw.exponential(10.0, 12), draw.exponential(10.0 * 7 / 3, 12)
         over = seconds <= watched_s
-        found = lasting(np.minimum(seconds, watched_s), over)
-        assert found is not None
-        assert found.low is not None
-        assert found.high is not None
-        covered += found.low <= 10.0 * log(2.0) <= found.high
+        found = there(lasting(np.minimum(seconds, watched_s), over))
+        covered += there(found.low) <= 10.0 * log(2.0) <= there(found.high)
         ended += found.median >= 10.0 * log(2.0)
         naive += float(np.median(seconds[over])) >= 10.0 * log(2.0)
     assert covered >= 0.93 * 200

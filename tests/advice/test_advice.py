@@ -29,9 +29,7 @@ from harness.intervals.systems import SYSTEMS
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.base import budget_of
 from harness.results.library import Library
-from harness.text import parse_bytes, parse_duration_s, parse_share
-from tests.advice.shipped import shipped as shipped_library
-from tests.advice.shipped import shipped_once as _shipped_once
+from tests.there import there
 
 JOB = Job(
     rate_per_s=20_000, state_bytes=4e9, node_mttf_s=30 * 86_400, nodes=20, racks=4, window_s=60,
@@ -41,13 +39,7 @@ NOTHING_RUN = Library([], [])
 """Records without a run, which are read at once."""
 
 
-shipped_once = _shipped_once
 pytestmark = pytest.mark.usefixtures("shipped_once")
-
-
-@pytest.fixture
-def shipped() -> Library:
-    return shipped_library()
 
 
 def rows(runs: int = 8, *, noise: float = 0.0) -> pd.DataFrame:
@@ -66,8 +58,7 @@ def rows(runs: int = 8, *, noise: float = 0.0) -> pd.DataFrame:
 
 
 def test_a_formula_that_made_the_runs_is_found_again() -> None:
-    found = fit(rows(), SchemeName.CHECKPOINT, FailureKind.NODE)
-    assert found is not None
+    found = there(fit(rows(), SchemeName.CHECKPOINT, FailureKind.NODE))
     assert found.base_s == pytest.approx(0.5)
     assert found.factors == pytest.approx((1.2, 2.0))
     assert found.off_by == pytest.approx(1.0, abs=1e-6)
@@ -76,8 +67,7 @@ def test_a_formula_that_made_the_runs_is_found_again() -> None:
 def test_each_run_is_predicted_without_itself() -> None:
     odd = rows(noise=0.05)
     odd["recovery_s"] *= np.where(odd.index == 3, 3.0, 1.0)
-    found = fit(odd, SchemeName.CHECKPOINT, FailureKind.NODE)
-    assert found is not None
+    found = there(fit(odd, SchemeName.CHECKPOINT, FailureKind.NODE))
     assert found.runs["off"].tolist()[3] < 0.5, "it did not see the odd run"
     assert found.off_by > 1.1
 
@@ -93,9 +83,7 @@ def test_the_interval_is_the_utilization_models(shipped: Library) -> None:
     )
     assert found.best.interval_s == pytest.approx(float(system.optimal_interval_s()))
     dear = advise(replace(JOB, checkpoint_cost_s=20.0), shipped)
-    assert dear.best.interval_s is not None
-    assert found.best.interval_s is not None
-    assert dear.best.interval_s > found.best.interval_s
+    assert there(dear.best.interval_s) > there(found.best.interval_s)
 
 
 @pytest.mark.parametrize(("share", "units"), [(0.29, 29), (0.57, 57), (0.58, 58), (1.0, 100)])
@@ -123,16 +111,10 @@ def test_a_shorter_interval_is_tried_where_the_best_one_recovers_too_late(shippe
     target_s = 60.0
     found = advise(JOB, shipped, target_s=target_s)
     usual, sooner = (each for each in found.options if each.scheme is SchemeName.CHECKPOINT)
-    assert usual.outage is not None
-    assert sooner.outage is not None
-    assert usual.outage.worst_s > target_s
-    assert sooner.outage.worst_s == pytest.approx(target_s)
-    assert usual.interval_s is not None
-    assert sooner.interval_s is not None
-    assert JOB.transfer_s < sooner.interval_s < usual.interval_s
-    assert sooner.utilization is not None
-    assert usual.utilization is not None
-    assert 0 < sooner.utilization < usual.utilization
+    assert there(usual.outage).worst_s > target_s
+    assert there(sooner.outage).worst_s == pytest.approx(target_s)
+    assert JOB.transfer_s < there(sooner.interval_s) < there(usual.interval_s)
+    assert 0 < there(sooner.utilization) < there(usual.utilization)
     assert len(found.table().index.unique()) == len(found.options) == 5
     assert len(advise(JOB, shipped, target_s=3600.0).options) == 4, "T* is short enough"
 
@@ -150,9 +132,8 @@ def test_where_results_wait_for_the_interval_the_wanted_latency_bounds_it(
     waits = system.startswith("spark") or (exactly_once and system != "tasks")
     assert (best.latency is not None) == waits
     if waits and latency_s < 1e5:
-        assert best.latency is not None
         within = latency_s if (system, latency_s) != ("spark-real-time", 2.0) else 2 * 5.0 + 0.5
-        assert best.latency.worst_s == pytest.approx(within), "5 s is its shortest interval"
+        assert there(best.latency).worst_s == pytest.approx(within), "5 s is its shortest interval"
     elif system != "spark-real-time":
         assert best.interval_s == pytest.approx(
             float(CheckpointedSystem(cost_s=0.5, failure_rate_per_s=job.failure_rate_per_s)
@@ -176,11 +157,10 @@ def test_the_frontier_gives_more_work_and_later_recoveries_up_to_the_best_interv
 def test_a_checkpoint_that_leaves_too_little_work_is_not_chosen() -> None:
     """A checkpoint after the other recovers soonest, and leaves nothing for the input."""
     job = replace(JOB, system="flink-2", checkpoint_cost_s=1.0, detection_s=1.0, restart_s=1.0)
-    worst_s = advise(replace(job, interval_s=1.02), NOTHING_RUN).now
-    assert worst_s is not None
-    assert worst_s.outage is not None
-    assert worst_s.stuck.startswith("never keeps up: its input needs 10.0% of the time, and 2")
-    assert advise(job, NOTHING_RUN, target_s=worst_s.outage.worst_s).chosen is None
+    soonest = there(advise(replace(job, interval_s=1.02), NOTHING_RUN).now)
+    assert soonest.stuck.startswith("never keeps up: its input needs 10.0% of the time, and 2")
+    target_s = there(soonest.outage).worst_s
+    assert advise(job, NOTHING_RUN, target_s=target_s).chosen is None
 
 
 def test_a_job_that_fails_before_it_has_recovered_never_makes_progress() -> None:
@@ -195,10 +175,7 @@ def test_what_is_given_goes_before_settings_and_runs(shipped: Library) -> None:
         JOB, system="kafka-streams", detection_s=6.0, restart_s=2.0, transaction_s=10.0,
         exactly_once=True, capacity_per_s=60_000.0, interval_s=0.0,
     )  # fmt: skip
-    now = advise(job, shipped).now
-    assert now is not None
-    assert now.parts is not None
-    parts = now.parts
+    parts = there(there(advise(job, shipped).now).parts)
     assert [part.name for part in parts.parts] == [DETECT, RESTART, RESTORE, TRANSACTION, REPLAY]
     # 6 + 2 + 2 s of state + 4 s left of the transaction, and half of that to catch up.
     assert parts.total.mean_s == pytest.approx(14.0 * 1.5)
@@ -213,15 +190,10 @@ def test_ones_own_recoveries_decide_restart_and_capacity(shipped: Library) -> No
     ]
     found = advise(job, shipped, observed=made)
     assert found.known.capacity_per_s == pytest.approx(50_000.0)
-    assert found.known.fitted is not None
-    assert found.known.fitted.median_error == pytest.approx(0.0, abs=1e-6)
-    parts = replace(job, interval_s=60.0)
-    now = advise(parts, shipped, observed=made).now
-    assert now is not None
-    assert now.outage is not None
-    assert now.outage.mean_s == pytest.approx(made[1].outage_s)
-    assert now.parts is not None
-    assert now.parts.part(RESTART).mean_s == pytest.approx(30.0 - 1.0 - JOB.transfer_s)
+    assert there(found.known.fitted).median_error == pytest.approx(0.0, abs=1e-6)
+    now = there(advise(replace(job, interval_s=60.0), shipped, observed=made).now)
+    assert there(now.outage).mean_s == pytest.approx(made[1].outage_s)
+    assert there(now.parts).part(RESTART).mean_s == pytest.approx(30.0 - 1.0 - JOB.transfer_s)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -251,36 +223,6 @@ def test_what_was_seen_is_between_best_and_worst(system: str, seen: Sequence[flo
 def test_a_job_that_cannot_be_is_refused(change: dict[str, float], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         replace(JOB, **change)  # type: ignore[arg-type]  # each of a field's own type
-
-
-@pytest.mark.parametrize(
-    ("text", "share"), [("50%", 0.5), (" 0.3 ", 0.3), ("1", 1.0), ("0", 0.0), (".5", 0.5)]
-)
-def test_a_share_is_a_fraction_or_a_percentage(text: str, share: float) -> None:
-    assert parse_share(text, name="--budget") == share
-
-
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [("50", "write 50% or 0.5"), ("120%", "write"), ("half", "write"), ("-1", "write")],
-)
-def test_what_is_no_share_is_answered_with_what_to_write(text: str, remedy: str) -> None:
-    with pytest.raises(UsageError, match="not a share") as error:
-        parse_share(text, name="--budget")
-    assert remedy in error.value.remedy
-
-
-@pytest.mark.parametrize(("text", "size"), [("50gb", 50e9), ("50G", 50e9), ("2mib", 2.0**21)])
-def test_units_are_read_as_people_write_them(text: str, size: float) -> None:
-    assert parse_bytes(text, name="--state") == size
-    assert parse_duration_s("30m", name="--within") == 1800.0
-
-
-@pytest.mark.parametrize("text", ["4", "GB", "-1GB", "0GB", "4 apples"])
-def test_an_amount_of_data_has_a_unit(text: str) -> None:
-    with pytest.raises(UsageError, match="not an amount of data"):
-        parse_bytes(text, name="--state")
-    assert parse_bytes("1.5GiB", name="--state") == 1.5 * 2**30
 
 
 def test_what_is_not_known_of_source_replay_is_no_number() -> None:

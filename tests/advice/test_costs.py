@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -22,7 +21,7 @@ from harness.results.library import Library
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
-from tests.experiments.stock.judging import results_of
+from tests.experiments.judging import results_of
 from tests.judging.constructed import WORKLOAD, deliveries, injected, record, truth
 
 SCHEDULE = in_turn(
@@ -100,36 +99,21 @@ def test_the_verdict_is_the_judges(
         assert ("(of 93 expected: 1 wrong" in said) == (wrong == 1)
 
 
-def test_medians_have_a_range_and_from_five_kills_on_an_interval() -> None:
-    def kills(*outages: float | None) -> pd.DataFrame:
-        return pd.DataFrame(
-            {
-                "scheme": "active", "mode": "micro-batch", "trigger_s": 2.0, "kill": "a rack",
-                "repeat": range(len(outages)), "outage_s": outages, "at_least_s": None,
-                "why_not": None, "output_gap_s": None, "late": 3, "repeated": 0, "wrong": 0,
-            }
-        )  # fmt: skip
-
-    def outage(frame: pd.DataFrame) -> str:
-        return str(costs.costs_of(frame)["outage"].item())
-
-    assert outage(kills(4.0)) == "4 s"
-    assert outage(kills(4.0, 8.0, 5.0)) == "5 s (4 to 8)"
-    assert outage(kills(None)) == "–"
-    assert outage(kills(None).assign(at_least_s=20.0)) == "more than 20 s, 1 not over"
-    some = kills(4.0, 6.0, None)
-    assert outage(some.assign(at_least_s=[np.nan, np.nan, 20.0])) == "6 s, 1 not over"
-    most = kills(4.0, None, None).assign(at_least_s=[np.nan, 21.0, 20.0])
-    assert outage(most) == "more than 20 s, 2 not over"
-    # What was watched for less than another one lasted says nothing of a longest outage.
-    short = kills(10.0, None).assign(at_least_s=[np.nan, 5.0])
-    assert outage(short) == "10 s, 1 not over"
-    many = kills(10.0, 11.0, 12.0, 14.0, None, None).assign(at_least_s=[*[np.nan] * 4, 30.0, 30.0])
-    assert outage(many) == "13 s (10 s and more), 2 not over"
-    five = outage(kills(4.0, 5.0, 6.0, 7.0, 100.0))
-    assert five.startswith("6 s (4 to ")
-    assert costs.costs_of(kills(4.0, 5.0))["late"].item() == "3"
-    assert costs.costs_of(kills()).empty
+@pytest.mark.parametrize(
+    ("outages", "at_least", "words"),
+    [
+        ([4.0], [None], "4 s"),
+        ([4.0, 8.0, 5.0], [None] * 3, "5 s (4 to 8)"),
+        ([None], [None], "–"),
+        ([None], [20.0], "more than 20 s, 1 not over"),
+        ([4.0, 6.0, None], [None, None, 20.0], "6 s, 1 not over"),
+    ],
+)
+def test_an_outage_is_a_median_with_its_range_or_at_least_that(
+    outages: list[float | None], at_least: list[float | None], words: str
+) -> None:
+    kills = pd.DataFrame({"outage_s": outages, "at_least_s": at_least})
+    assert costs.outage_of(kills) == words
 
 
 OPTIONS = {

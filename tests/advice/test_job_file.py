@@ -14,10 +14,8 @@ from harness.advice import job_file
 from harness.cli.advise import command as advise
 from harness.cli.job import command as job
 from harness.errors import UsageError
-from tests.advice.shipped import shipped_once as _shipped_once
 from tests.advice.test_costs import results
 
-shipped_once = _shipped_once
 pytestmark = pytest.mark.usefixtures("shipped_once")
 CLUSTER = {"nodes": 4, "racks": 2, "window_s": 10.0}
 METRICS = "Time,records in rate,lastCheckpointSize,lastCheckpointDuration,consumer lag\n"

@@ -51,7 +51,7 @@ def test_what_needs_a_cut_is_made_by_a_second_command_and_judged_by_the_first(
         return code
 
     monkeypatch.setattr(inside, "run", second)
-    command = ["reproduce", "--paper", "stock", "--out", str(tmp_path), "--seed", "7"]
+    command = ["reproduce", "--all", "--paper", "stock", "--out", str(tmp_path), "--seed", "7"]
     done = _invoke(monkeypatch, *command)
     assert done.exit_code == code, done.output
     assert "next, in network namespaces: stock/cut" in done.stderr

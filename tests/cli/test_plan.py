@@ -16,19 +16,15 @@ from harness.cli.plan import command, parse_budget
 from harness.errors import UsageError
 from harness.planning.base import ReplicationPlan
 from harness.planning.greedy import Greedy
+from harness.results.provenance import ROOT
 from harness.topology import named
-from tests.topology.test_text import EXAMPLE
+from tests.cli.kit import refusal
+
+TOPOLOGY = str(ROOT / "docs/examples/topology.yaml")
 
 
-@pytest.fixture
-def topology(tmp_path: Path) -> Path:
-    path = tmp_path / "topology.yaml"
-    path.write_text(EXAMPLE)
-    return path
-
-
-def planned(path: Path, *options: str) -> dict[str, Any]:
-    result = CliRunner().invoke(command, [str(path), *options, "--json"], catch_exceptions=False)
+def planned(*options: str) -> dict[str, Any]:
+    result = CliRunner().invoke(command, [TOPOLOGY, *options, "--json"], catch_exceptions=False)
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     assert isinstance(document, dict)
@@ -37,10 +33,8 @@ def planned(path: Path, *options: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("planner", ["dp", "greedy", "sa", "optimum", "exhaustive"])
 @pytest.mark.parametrize("objective", ["of", "ic"])
-def test_every_planner_answers_in_the_documented_form(
-    topology: Path, planner: str, objective: str
-) -> None:
-    found = planned(topology, "--budget", "5", "--planner", planner, "--objective", objective)
+def test_every_planner_answers_in_the_documented_form(planner: str, objective: str) -> None:
+    found = planned("--budget", "5", "--planner", planner, "--objective", objective)
     assert (found["planner"], found["budget"]) == (planner, 5)
     assert found["cost"] <= 5
     assert all(name in ("vehicles", "speed", "jam") for name, _ in found["plan"])
@@ -54,15 +48,15 @@ def test_every_planner_answers_in_the_documented_form(
         assert found["optimum"] is None
 
 
-def test_the_example_by_hand(topology: Path) -> None:
-    found = planned(topology, "--budget", "50%", "--planner", "dp")
+def test_the_example_by_hand() -> None:
+    found = planned("--budget", "50%", "--planner", "dp")
     assert found["plan"] == [["vehicles", 0], ["vehicles", 1], ["speed", 0], ["jam", 0]]
     assert found["output_fidelity"] == pytest.approx(2 / 3)
     assert found["internal_completeness"] == pytest.approx((200 + 200 + 100) / (300 + 300 + 150))
 
 
-def test_people_get_a_page(topology: Path) -> None:
-    result = CliRunner().invoke(command, [str(topology), "--budget", "5", "--planner", "optimum"])
+def test_people_get_a_page() -> None:
+    result = CliRunner().invoke(command, [TOPOLOGY, "--budget", "5", "--planner", "optimum"])
     assert "vehicles  0 1  of 4" in result.stdout
     assert "no plan exceeds       0.6667" in result.stdout
     assert "compared with         sa, output fidelity 0.6667" in result.stdout
@@ -92,23 +86,19 @@ def test_a_budget_that_is_none(text: str) -> None:
         (["--budget", "99"], "beyond the total cost of 10"),
     ],
 )
-def test_wrong_use_is_explained(topology: Path, options: list[str], names: str) -> None:
-    with pytest.raises(UsageError, match=names):
-        CliRunner().invoke(command, [str(topology), *options], catch_exceptions=False)
+def test_wrong_use_is_explained(options: list[str], names: str) -> None:
+    assert names in str(refusal(CliRunner().invoke(command, [TOPOLOGY, *options])))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none\.yaml cannot be read"):
-        CliRunner().invoke(
-            command, [str(tmp_path / "none.yaml"), "--budget", "1"], catch_exceptions=False
-        )
+    done = CliRunner().invoke(command, [str(tmp_path / "none.yaml"), "--budget", "1"])
+    assert "none.yaml cannot be read" in refusal(done).what
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["svg"])
-def test_draws_the_plan(topology: Path, tmp_path: Path, kind: str) -> None:
-    picture = tmp_path / f"plan.{kind}"
-    planned(topology, "--budget", "5", "--draw", str(picture))
+def test_draws_the_plan(tmp_path: Path) -> None:
+    picture = tmp_path / "plan.svg"
+    planned("--budget", "5", "--draw", str(picture))
     assert picture.stat().st_size > 2000
 
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.simulate import command
-from harness.errors import UsageError
 from harness.protocol.task.outlet import Publisher
+from tests.cli.kit import refusal
 
 
 def invoke(*arguments: str) -> Any:
@@ -33,8 +33,7 @@ def invoke(*arguments: str) -> Any:
     ],
 )
 def test_bad_input_says_what_to_do(arguments: list[str], message: str, remedy: str) -> None:
-    error = invoke(*arguments).exception
-    assert isinstance(error, UsageError)
+    error = refusal(invoke(*arguments))
     assert message in error.what
     assert remedy in error.remedy
 

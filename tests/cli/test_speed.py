@@ -38,8 +38,6 @@ def loaded(*words: str) -> frozenset[str]:
     ("words", "allowed"),
     [
         (["--help"], ()),
-        (["--version"], ()),
-        (["list"], ()),
         (["list", "--json"], ()),
         (["datasets"], ()),
         (["cluster", "status"], ()),

@@ -56,7 +56,7 @@ def test_after_a_change_the_parts_run_side_by_side_and_each_is_shown(
 def test_no_test_is_in_neither_level() -> None:
     """The two parts of ``--all`` and the tests marked ``long`` are all tests."""
     for level, left_out in ((testing.ALL, "long"), (testing.AFTER_A_CHANGE, "deep")):
-        selected = [part.arguments[part.arguments.index("-m") + 1] for part in level]
+        selected = [part[part.index("-m") + 1] for part in level.values()]
         for marks in product((False, True), repeat=2):
             cluster, other = marks
             names = {"cluster": cluster, "deep": False, "long": False, left_out: other}

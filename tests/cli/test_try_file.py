@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from harness.cli import try_file
 from harness.cli.main import cli
-from harness.errors import UsageError
 from harness.judging.calibration import Rung, Tried, told
 from harness.measure.windows import Normal
 from harness.results.kills import SERIES, Unrecovered
@@ -25,6 +24,7 @@ from harness.results.setting import Setting
 from harness.running.execution import Runner
 from harness.running.plan import Deadline, PlannedRun
 from tests.advice.test_costs import killed
+from tests.cli.kit import refusal
 from tests.workloads.test_own_document import FILE
 
 Try = Callable[..., Result]
@@ -101,24 +101,36 @@ def test_a_query_that_real_time_mode_cannot_run_is_skipped(
     assert "Spark's real-time mode cannot run this query: it joins two streams" in str(
         done.exception
     )
-    monkeypatch.setattr(Runner, "_measure", interrupted_at(0))
+    monkeypatch.setattr(Runner, "_measure", ended(interrupt))
     done = trying("--profile", "quick")
     assert "6 runs are missing" in done.output, "those in micro-batches"
     assert "real-time mode cannot run this query: it joins two streams" in done.output
 
 
-def interrupted_at(number: int) -> Callable[..., tuple[Outcome, str]]:
-    """Return a measurement that Ctrl-C ends in the run of this number."""
-    made = iter([HELD, killed(), killed()][:number])
+def ended(end: Callable[[], None], *outcomes: Outcome) -> Callable[..., tuple[Outcome, str]]:
+    """Return a measurement that gives these outcomes, and ends so in the next run."""
+    made = iter(outcomes)
 
     def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
         context.measures(Setting(engine="structured"))
-        outcome = next(made, None)
-        if outcome is None:
-            raise KeyboardInterrupt
+        if (outcome := next(made, None)) is None:
+            end()
+            raise AssertionError("it goes on")
         return outcome, ""
 
     return run
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def terminate() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def fail() -> None:
+    raise RuntimeError("a defect")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +144,8 @@ def test_ctrl_c_leaves_a_page_and_the_way_on(
     kept: str,
     kills: int,
 ) -> None:
-    monkeypatch.setattr(Runner, "_measure", interrupted_at(number))
+    made = [HELD, killed()][:number]
+    monkeypatch.setattr(Runner, "_measure", ended(interrupt, *made))
     done = trying("--mttf", "90d", "--workers", "1")
     assert done.exit_code == 130, (done.output, done.exception)
     assert f"interrupted: {kept} runs are kept; the same command goes on from here" in done.output
@@ -145,31 +158,23 @@ def test_ctrl_c_leaves_a_page_and_the_way_on(
         assert len(pd.read_csv(page / "kills.csv")) == kills
         assert "with a trigger of 2 s at 500 records/s it keeps up" in done.output
 
-    monkeypatch.setattr(Runner, "_measure", interrupted_at(3))
     again_done = trying("--mttf", "90d", "--workers", "1", "--dry-run", "-v")
     assert len(planned(again_done)) == 3 - number, "what was made is not made again"
 
 
-@pytest.mark.parametrize("end", ["terminated", "failed"])
+@pytest.mark.parametrize(("end", "code"), [(terminate, 130), (fail, 1)])
 def test_any_end_writes_the_page(
-    trying: Try, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+    trying: Try,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[], None],
+    code: int,
 ) -> None:
-    made = iter([HELD, killed()])
-
-    def run(runner: Runner, planned: PlannedRun, context: Any) -> tuple[Outcome, str]:
-        context.measures(Setting(engine="structured"))
-        if (outcome := next(made, None)) is not None:
-            return outcome, ""
-        if end == "failed":
-            raise RuntimeError("a defect")
-        signal.raise_signal(signal.SIGTERM)
-        raise AssertionError("it goes on")
-
-    monkeypatch.setattr(Runner, "_measure", run)
+    monkeypatch.setattr(Runner, "_measure", ended(end, HELD, killed()))
     before = signal.getsignal(signal.SIGTERM)
     done = trying()
-    assert done.exit_code == {"terminated": 130, "failed": 1}[end], done.output
-    assert end == "terminated" or isinstance(done.exception, RuntimeError), done.output[-1500:]
+    assert done.exit_code == code, done.output
+    assert end is terminate or isinstance(done.exception, RuntimeError), done.output[-1500:]
     assert "1 run is missing" in (tmp_path / "out/try/orders/page.md").read_text()
     assert "A killed worker makes your results" in done.output
     assert signal.getsignal(signal.SIGTERM) is before
@@ -210,10 +215,8 @@ def behind() -> Outcome:
 
 
 def test_what_needs_no_sample_is_refused_before_it(
-    trying: Try, orders: Path, monkeypatch: pytest.MonkeyPatch
+    trying: Try, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(try_file, "sample_shown", lambda *_: pytest.fail("a sample"))
     for arguments in (("--rate", "1e7"), ("--rate", "1e7", "--sample-only")):
-        done = trying(*arguments)
-        assert isinstance(done.exception, UsageError)
-        assert "one machine keeps up with" in done.exception.what
+        assert "one machine keeps up with" in refusal(trying(*arguments)).what

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,10 @@ LIVES = 'grep -qs "^State:[[:space:]]*[RSDTtI]"'
 def describe(local: LocalCluster, directory: Path) -> Path:
     """Write its description, as its owner would."""
     daemons = dict(read_journal(local.run_directory))
-    defaults = (local.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
-    secret = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
-    assert secret is not None
     for name, text in {
         "kafka": local.kafka.password,
         "redis": local.redis.password,
-        "spark": secret[1],
+        "spark": local.spark_access().secret,
     }.items():
         (directory / name).write_text(f"{text}\n")
     document: dict[str, Any] = {

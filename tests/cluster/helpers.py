@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import signal
 import socket
 import struct
 import subprocess
@@ -17,15 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.cluster.ownership import ClusterRecord
-from harness.cluster.processes import (
-    RUN_VARIABLE,
-    WORKER_VARIABLE,
-    Machine,
-    identify,
-    members,
-    signal_all,
-    wait_until_gone,
-)
+from harness.cluster.processes import RUN_VARIABLE, WORKER_VARIABLE, Machine, identify
+from harness.cluster.run_directory import end_processes
+from harness.cluster.spark import REPOSITORY
 
 FAMILY = """
 import os, subprocess, sys, time
@@ -132,12 +125,30 @@ def cluster_of(pid: int | None, directory: Path) -> ClusterRecord:
     )
 
 
-def end_run(run: str) -> None:
-    """SIGKILL everything of a test's run."""
-    done = signal_all(
-        lambda: [stat for group in members(run).values() for stat in group], signal.SIGKILL
-    )
-    wait_until_gone([stat.identity for stat in done.processes], limit_s=10)
+def end_run(run: str, directory: Path = Path("/no/journal")) -> None:
+    """SIGKILL everything of a test's run, also what the journal in ``directory`` lists."""
+    end_processes(run, directory)
+
+
+@contextmanager
+def harness_process(
+    program: str, *arguments: str
+) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+    """Run a program that starts a cluster and prints its run and directory; yield it and both."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        run, directory = process.stdout.readline().split()
+        try:
+            yield process, run, Path(directory)
+        finally:
+            process.kill()
+            end_run(run, Path(directory))
 
 
 def connected(host: str, port: int) -> socket.socket:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -25,11 +21,10 @@ from harness.cluster.links import RATE, WorkerLink
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
-from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract
+from tests.cluster.contract import SPEC, ClusterContract, started
 from tests.cluster.daemons import client_or_skip, left_of
-from tests.cluster.helpers import PEER, eventually, silent
+from tests.cluster.helpers import PEER, eventually, harness_process, silent
 from tests.cluster.links import Laid, LinkContract
 
 pytestmark = [pytest.mark.cluster, pytest.mark.deep]
@@ -65,42 +60,34 @@ class TestDockerCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls) -> Iterator[Cluster]:
-        with DockerCluster(SPEC, remove=remove_made) as cluster:
-            cluster.start(silent)
+        with started(DockerCluster(SPEC, remove=remove_made)) as cluster:
             yield cluster
         assert left_of(cluster.run) == []
-        assert not cluster.run_directory.exists()
-        assert cluster.run not in {record.run for record in ClusterRecords().records()}
 
-    @pytest.fixture
-    def here(self, cluster: Cluster) -> DockerCluster:
-        assert isinstance(cluster, DockerCluster)
-        return cluster
-
-    def test_a_link_lies_on_the_next_cable_too(self, here: DockerCluster) -> None:
-        if RATE not in here.shapes():
+    def test_a_link_lies_on_the_next_cable_too(self, cluster: DockerCluster) -> None:
+        if RATE not in cluster.shapes():
             pytest.skip("this kernel has no token bucket")
-        here.shape("r1n1", WorkerLink(bytes_per_s=500_000))
-        here.apply(Action.CUT, "r1n1")
-        here.apply(Action.HEAL, "r1n1")
-        container = here.containers.of("r1w1")
-        shown = here.containers._once(f"container:{container.id}", "tc qdisc show")
+        cluster.shape("r1n1", WorkerLink(bytes_per_s=500_000))
+        cluster.apply(Action.CUT, "r1n1")
+        cluster.apply(Action.HEAL, "r1n1")
+        container = cluster.containers.of("r1w1")
+        shown = cluster.containers._once(f"container:{container.id}", "tc qdisc show")
         assert "tbf" in shown
         assert "rate 4Mbit" in shown
 
-    def test_no_secret_is_where_the_daemon_shows_it(self, here: DockerCluster) -> None:
-        containers = daemon.connect().containers.list(filters={"label": f"{RUN_LABEL}={here.run}"})
+    def test_no_secret_is_where_the_daemon_shows_it(self, cluster: DockerCluster) -> None:
+        chosen = {"label": f"{RUN_LABEL}={cluster.run}"}
+        containers = daemon.connect().containers.list(filters=chosen)
         assert len(containers) == 4
         shown = json.dumps([container.attrs for container in containers])
-        assert str(here.kafka.password) not in shown
-        assert str(here.redis.password) not in shown
-        logs = b"".join(path.read_bytes() for path in here.run_directory.glob("logs/*"))
-        assert str(here.kafka.password).encode() not in logs
+        assert str(cluster.kafka.password) not in shown
+        assert str(cluster.redis.password) not in shown
+        logs = b"".join(path.read_bytes() for path in cluster.run_directory.glob("logs/*"))
+        assert str(cluster.kafka.password).encode() not in logs
 
 
 def test_a_container_that_somebody_removed_is_dead_and_named() -> None:
-    with DockerCluster(replace(SPEC, workers_per_rack=1), remove=remove_made) as cluster:
-        cluster.start(silent)
+    with started(DockerCluster(replace(SPEC, workers_per_rack=1), remove=remove_made)) as cluster:
         cluster.containers.of("r2w1").remove(force=True)
         eventually(lambda: dict(cluster.alive()) == {"r1n1": True, "r2n1": False})
         with pytest.raises(EnvironmentFailure, match="the container of r2w1 is lost"):
@@ -113,16 +100,7 @@ def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) ->
     """A rack is dead and a worker off the network then.
 
     The keeper removes containers and network, and the next start what a keeper could not."""
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", HARNESS],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        run, place = process.stdout.readline().split()
-        directory = Path(place)
+    with harness_process(HARNESS) as (process, run, directory):
         try:
             assert len(left_of(run)) == 2 + 1, "two workers and their network"
             assert len(marked(run)) >= 2, "the keeper and a driver"

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,33 +31,34 @@ def test_the_image_holds_the_code_and_its_locks_and_nothing_that_changes_by_itse
 
 
 def test_the_image_is_another_one_when_a_file_a_name_or_the_base_changes(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("1")
-    first = content_hash([tmp_path / "a"], tmp_path, "base")
-    assert content_hash([tmp_path / "a"], tmp_path, "base") == first
-    assert content_hash([tmp_path / "a"], tmp_path, "other") != first
-    (tmp_path / "a").write_text("2")
-    second = content_hash([tmp_path / "a"], tmp_path, "base")
-    (tmp_path / "a").rename(tmp_path / "b")
-    third = content_hash([tmp_path / "b"], tmp_path, "base")
-    assert len({first, second, third}) == 3
+    def hashed(name: str, text: str, base: str = "base") -> str:
+        (tmp_path / name).write_text(text)
+        return content_hash([tmp_path / name], tmp_path, base)
+
+    first = hashed("a", "1")
+    assert hashed("a", "1") == first
+    assert len({first, hashed("a", "1", "other"), hashed("a", "2"), hashed("b", "2")}) == 4
+
+
+def copies() -> Iterator[tuple[str, str]]:
+    """Yield source and target of everything that the Dockerfile copies."""
+    for line in (REPOSITORY / "docker" / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY "):
+            *sources, target = line.split()[1:]
+            yield from ((source, target) for source in sources)
 
 
 def test_the_dockerfile_copies_what_the_context_holds() -> None:
     names = [str(path.relative_to(REPOSITORY)) for path in context_files(REPOSITORY)]
-    for line in (REPOSITORY / "docker" / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY "):
-            for source in line.split()[1:-1]:
-                assert any(n == source or n.startswith(f"{source}/") for n in names), source
+    for source, _ in copies():
+        assert any(n == source or n.startswith(f"{source}/") for n in names), source
 
 
 def test_what_is_fetched_in_the_image_needs_no_code_but_what_was_copied_for_it(
     tmp_path: Path,
 ) -> None:
-    for line in (REPOSITORY / "docker" / "Dockerfile").read_text().splitlines():
-        if not line.startswith("COPY ") or "/opt/fetch" not in line:
-            continue
-        *sources, target = line.split()[1:]
-        for source in sources:
+    for source, target in copies():
+        if target.startswith("/opt/fetch"):
             into = tmp_path / Path(target).relative_to("/opt/fetch")
             if (REPOSITORY / source).is_dir():
                 shutil.copytree(REPOSITORY / source, into)

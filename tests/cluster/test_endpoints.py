@@ -12,7 +12,7 @@ import pytest
 
 from harness.cluster import run_directory
 from harness.cluster.configuration import BrokerIdentity
-from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls, login
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls
 from harness.errors import UsageError
 
 SCRAM = KafkaEndpoint(
@@ -113,20 +113,6 @@ def test_redis_is_reached_by_the_address_of_where_one_stands() -> None:
     assert replace(redis, tls=Tls()).url().startswith("rediss://")
 
 
-def test_a_brokers_passwords_stand_in_its_files_and_on_no_command_line() -> None:
-    broker = BrokerIdentity()
-    properties = broker.properties(client="h:1", controllers=["h:2"], data="/d")
-    assert "controller.quorum.voters=1@h:2\n" in properties
-    assert "offsets.topic.replication.factor=1\n" in properties
-    assert login("SCRAM-SHA-256", "faultline", broker.password) in properties
-    assert broker.controller_password != broker.password
-    lines = broker.format_arguments("/p").splitlines()
-    assert lines[0] == "format"
-    assert lines[-1] == f"SCRAM-SHA-256=[name=faultline,password={broker.password}]"
-    endpoint = broker.endpoint("h:1")
-    assert (endpoint.mechanism, endpoint.password) == ("SCRAM-SHA-256", broker.password)
-
-
 def test_several_brokers_keep_three_copies_of_which_two_must_be_there() -> None:
     broker = BrokerIdentity()
     ports = ["a:2", "b:2", "c:2"]
@@ -144,6 +130,7 @@ def test_several_brokers_keep_three_copies_of_which_two_must_be_there() -> None:
     endpoint = broker.endpoint("a:1", "b:1", "c:1")
     assert (endpoint.bootstrap, endpoint.replication) == ("a:1,b:1,c:1", 3)
     assert broker.endpoint("a:1").replication == 1
+    assert broker.controller_password != broker.password
 
 
 def test_a_broker_id_never_begins_with_a_dash() -> None:

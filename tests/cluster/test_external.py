@@ -17,9 +17,8 @@ from harness.cluster.external.settings import read_settings
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.ownership import ClusterRecords
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract
+from tests.cluster.contract import SPEC, ClusterContract, started
 from tests.cluster.described import describe
-from tests.cluster.helpers import silent
 
 
 @pytest.mark.long
@@ -28,19 +27,15 @@ class TestExternalCluster(ClusterContract):
     @classmethod
     def foreign(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         spec = replace(SPEC, append_only=True)
-        with LocalCluster(spec, remove=remove_made) as local:
-            local.start(silent)
+        with started(LocalCluster(spec, remove=remove_made)) as local:
             yield describe(local, tmp_path_factory.mktemp("foreign"))
 
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls, foreign: Path) -> Iterator[Cluster]:
-        backend = find_backend(str(foreign))
-        with backend.make(SPEC) as cluster:
-            cluster.start(silent)
+        with started(find_backend(str(foreign)).make(SPEC)) as cluster:
             yield cluster
         assert not (foreign.parent / "checkpoints" / f"faultline-{cluster.run}").exists()
-        assert cluster.run not in {record.run for record in ClusterRecords().records()}
 
     def test_what_a_dead_run_left_is_removed_and_nothing_else(
         self, cluster: Cluster, foreign: Path

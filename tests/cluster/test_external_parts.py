@@ -6,7 +6,7 @@ import copy
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,12 @@ from harness.cluster.external.cluster import (
 from harness.cluster.external.nodes import ExternalNodes
 from harness.cluster.external.probe import ARCHIVE, RECORDS, of_sources, write_archive
 from harness.cluster.external.servers import demand_lasting
-from harness.cluster.external.settings import Command, ExternalSettings, read_settings
+from harness.cluster.external.settings import Command, read_settings
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
+from tests.cluster.helpers import silent
 
 MINIMAL: dict[str, Any] = {
     "kafka": {"bootstrap": "k:9092"},
@@ -59,10 +60,18 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTLINE_SPARK_SECRET", "secret of SPARK_SECRET")
 
 
-def described(directory: Path, change: Callable[[dict[str, Any]], object] | None = None) -> Path:
+def described(directory: Path, changes: Mapping[str, Any] | None = None) -> Path:
+    """Write `MINIMAL` with ``changes`` by their places ("kafka.password"); None takes away."""
     document = copy.deepcopy(MINIMAL)
-    if change is not None:
-        change(document)
+    for place, value in (changes or {}).items():
+        *above, key = place.split(".")
+        part = document
+        for each in above:
+            part = part[each]
+        if value is None:
+            del part[key]
+        else:
+            part[key] = value
     path = directory / "lab.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
@@ -101,54 +110,43 @@ def test_the_example_shows_what_can_be_said(
     assert "secret of" not in repr(settings)
 
 
-def _set(*keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
-    def change(document: dict[str, Any]) -> None:
-        for key in keys[:-1]:
-            document = document[key]
-        document[keys[-1]] = to
-
-    return change
-
-
 @pytest.mark.parametrize(
-    ("change", "words", "remedy"),
+    ("changes", "words", "remedy"),
     [
-        (_set("kafak", to={}), "unknown key 'kafak'", "kafka"),
-        (lambda d: d.pop("redis"), "lacks redis", "add redis"),
-        (_set("kafka", "password", to="plain"), "password is written into the file", "env"),
-        (_set("kafka", "password", to={"env": "NOT_SET_HERE"}), r"\$NOT_SET_HERE", "set it"),
-        (_set("kafka", "password", to={"file": "gone"}), "is to come from", "path"),
-        (_set("redis", "url", to="redis://:pw@r/0"), "holds a password", "env"),
-        (_set("redis", "url", to="http://r"), "is no Redis URL", "redis://"),
-        (_set("redis", "url", to="redis://r:port"), "is no Redis URL", "redis://"),
-        (_set("redis", "url", to="redis://r:70000"), "is no Redis URL", "redis://"),
-        (_set("redis", "url", to="redis://r/first"), "is no Redis URL", "redis://"),
-        (_set("kafka", "replication", to="three"), "replication is 'three'", "number"),
-        (_set("kafka", "replication", to=0), "replication is 0", "at least 1"),
-        (_set("commands", "timeout_s", to="long"), "timeout_s is 'long'", "number"),
-        (_set("spark", "rack_conf", to=["r1"]), r"rack_conf is \['r1'\]", "keys and values"),
-        (_set("spark", "code", to="git"), "spark.code is 'git'", "archive"),
-        (_set("spark", "rack_conf", to={"r9": {}}), "names 'r9'", "r1"),
-        (_set("checkpoints", to="/shared"), "is no URI", "file://"),
-        (_set("checkpoints", to="s3a://b/c"), "how to remove", "remove"),
-        (_set("nodes", to=[]), r"nodes is \[\]", "at least 1"),
-        (_set("nodes", to=[{"rack": "left", "host": "a"}]), "is 'left'", "r1, r2"),
-        (_set("nodes", to=[{"rack": "r2", "host": "a"}]), "has the racks", "r1, r2"),
-        (_set("commands", "kill", to="ssh {hots} kill"), "a place {hots}", "{host}"),
-        (_set("commands", "kill", to="ssh 'x"), "commands.kill cannot be read", "mend"),
-        (_set("commands", "kill", to=""), "commands.kill is empty", "program"),
-        (_set("commands", "cut", to="true"), "only one of cut and heal", "both or neither"),
-        (_set("commands", "kill_process", to="kill {pid}"), "only one of kill_process", "both"),
-        (_set("commands", "kill", to="kill {pid}"), "a place {pid}", "{host}"),
-        (lambda d: d["spark"].pop("secret"), "spark has no secret", "env"),
-        (_set("kafka", "mechanism", to="PLAIN"), "needs a user's name", "give both"),
+        ({"kafak": {}}, "unknown key 'kafak'", "kafka"),
+        ({"redis": None}, "lacks redis", "add redis"),
+        ({"kafka.password": "plain"}, "password is written into the file", "env"),
+        ({"kafka.password": {"env": "NOT_SET_HERE"}}, r"\$NOT_SET_HERE", "set it"),
+        ({"kafka.password": {"file": "gone"}}, "is to come from", "path"),
+        ({"redis.url": "redis://:pw@r/0"}, "holds a password", "env"),
+        ({"redis.url": "http://r"}, "is no Redis URL", "redis://"),
+        ({"redis.url": "redis://r:70000"}, "is no Redis URL", "redis://"),
+        ({"redis.url": "redis://r/first"}, "is no Redis URL", "redis://"),
+        ({"kafka.replication": "three"}, "replication is 'three'", "number"),
+        ({"kafka.replication": 0}, "replication is 0", "at least 1"),
+        ({"spark.rack_conf": ["r1"]}, r"rack_conf is \['r1'\]", "keys and values"),
+        ({"spark.code": "git"}, "spark.code is 'git'", "archive"),
+        ({"spark.rack_conf": {"r9": {}}}, "names 'r9'", "r1"),
+        ({"checkpoints": "/shared"}, "is no URI", "file://"),
+        ({"checkpoints": "s3a://b/c"}, "how to remove", "remove"),
+        ({"nodes": []}, r"nodes is \[\]", "at least 1"),
+        ({"nodes": [{"rack": "left", "host": "a"}]}, "is 'left'", "r1, r2"),
+        ({"nodes": [{"rack": "r2", "host": "a"}]}, "has the racks", "r1, r2"),
+        ({"commands.kill": "ssh {hots} kill"}, "a place {hots}", "{host}"),
+        ({"commands.kill": "ssh 'x"}, "commands.kill cannot be read", "mend"),
+        ({"commands.kill": ""}, "commands.kill is empty", "program"),
+        ({"commands.cut": "true"}, "only one of cut and heal", "both or neither"),
+        ({"commands.kill_process": "kill {pid}"}, "only one of kill_process", "both"),
+        ({"commands.kill": "kill {pid}"}, "a place {pid}", "{host}"),
+        ({"spark.secret": None}, "spark has no secret", "env"),
+        ({"kafka.mechanism": "PLAIN"}, "needs a user's name", "give both"),
     ],
 )
 def test_what_is_wrong_in_a_description_is_named(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str, remedy: str
+    tmp_path: Path, changes: Mapping[str, Any], words: str, remedy: str
 ) -> None:
     with pytest.raises(UsageError, match=words) as caught:
-        read_settings(described(tmp_path, change))
+        read_settings(described(tmp_path, changes))
     assert remedy in caught.value.remedy
 
 
@@ -174,6 +172,23 @@ def test_a_shape_that_it_has_not_is_refused(tmp_path: Path) -> None:
         ExternalCluster(settings, ClusterSpec(nodes_per_worker=2), remove=remove_made)
 
 
+def nodes_of_files(
+    directory: Path, *, per_worker: int = 1, **commands: str | float
+) -> ExternalNodes:
+    """Make nodes of workers that are files: an existing file is a worker that is up."""
+    for name in ("a", "b", "c"):
+        (directory / name).touch()
+    given: dict[str, str | float] = {
+        "up": f"test -e {directory}/{{host}}",
+        "kill": f"rm {directory}/{{host}}",
+        "restart": f"touch {directory}/{{host}}",
+        "clock": "date +%s.%N",
+        **commands,
+    }
+    path = described(directory, {f"commands.{name}": text for name, text in given.items()})
+    return ExternalNodes(read_settings(path), {"PATH": "/usr/bin:/bin"}, per_worker)
+
+
 PROCESSES = {
     "kill_process": "kill -KILL {pid}",
     "up_process": "sh -c 'grep -qs \"^State:[[:space:]]*[RSDTtI]\" /proc/{pid}/status'",
@@ -182,7 +197,7 @@ PROCESSES = {
 
 @pytest.mark.slow
 def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: Path) -> None:
-    nodes = ExternalNodes(scripted(tmp_path, **PROCESSES), PATH, 2)
+    nodes = nodes_of_files(tmp_path, per_worker=2, **PROCESSES)
     assert [node.name for node in nodes.nodes] == ["r1n1", "r1n2", "r1n3", "r1n4", "r2n1", "r2n2"]
     assert [node.worker for node in nodes.nodes][:4] == ["r1w1", "r1w1", "r1w2", "r1w2"]
     first, second = nodes.nodes[:2]
@@ -192,14 +207,14 @@ def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: P
         with pytest.raises(UsageError, match="cannot host node r2n1"):
             nodes.register(nodes.nodes[4], host)
         assert all(nodes.alive().values())
-        (victim,) = nodes.apply(Action.KILL, [first], rack=False)
+        (victim,) = nodes.apply(Action.KILL, [first])
         assert victim.felt
         assert process.wait() == -9
-    assert not nodes.apply(Action.KILL, [first], rack=False)[0].reached
-    assert not nodes.apply(Action.KILL, [second], rack=False)[0].reached, "nobody lives there"
+    assert not nodes.apply(Action.KILL, [first])[0].reached
+    assert not nodes.apply(Action.KILL, [second])[0].reached, "nobody lives there"
     assert {name for name, up in nodes.alive().items() if not up} == {"r1n1"}
-    assert not nodes.apply(Action.RESTART, [first], rack=False)[0].reached, "its worker is up"
-    nodes.restore(lambda text: None)
+    assert not nodes.apply(Action.RESTART, [first])[0].reached, "its worker is up"
+    nodes.restore(silent)
     assert all(nodes.alive().values())
 
 
@@ -211,13 +226,13 @@ def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) ->
         f"until test $(ls {tmp_path} | grep -c began-) = 2; do sleep 0.05; done; "
         "kill -KILL {pid}'"
     )
-    nodes = ExternalNodes(scripted(tmp_path, **{**PROCESSES, "kill_process": meet}), PATH, 2)
+    nodes = nodes_of_files(tmp_path, per_worker=2, **{**PROCESSES, "kill_process": meet})
     with ExitStack() as stack:
         processes = [stack.enter_context(subprocess.Popen(["sleep", "600"])) for _ in range(2)]
         for node, process in zip(nodes.nodes, processes, strict=False):
             stack.callback(process.kill)
             nodes.register(node, HostProcess(worker="r1w1", pid=process.pid, started_ticks=0))
-        victims = nodes.apply(Action.KILL, nodes.nodes[:3], rack=False)
+        victims = nodes.apply(Action.KILL, nodes.nodes[:3])
         assert [(victim.node, victim.felt) for victim in victims] == [
             ("r1n1", True),
             ("r1n2", True),
@@ -230,7 +245,7 @@ def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
-    nodes = ExternalNodes(scripted(tmp_path, pause="true", resume="true", **PROCESSES), PATH, 2)
+    nodes = nodes_of_files(tmp_path, per_worker=2, pause="true", resume="true", **PROCESSES)
     rack = [node for node in nodes.nodes if node.rack == "r1"]
     victims = nodes.apply(Action.KILL, rack, rack=True)
     assert [(victim.node, victim.reached) for victim in victims] == [
@@ -238,74 +253,53 @@ def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
     ]
     assert [name for name, up in nodes.alive().items() if up] == ["r2n1", "r2n2"]
     with pytest.raises(UsageError, match="cannot pause r2n1 alone"):
-        nodes.apply(Action.PAUSE, [nodes.nodes[4]], rack=False)
+        nodes.apply(Action.PAUSE, [nodes.nodes[4]])
     assert nodes.usage()["r2n1"].cpu_s is None
     assert list(nodes.clocks()) == [node.name for node in nodes.nodes]
 
 
-def scripted(directory: Path, **commands: str | float) -> ExternalSettings:
-    """Describe nodes that are files: an existing file is a node that is up."""
-    for name in ("a", "b", "c"):
-        (directory / name).touch()
-    return read_settings(
-        described(
-            directory,
-            lambda d: d["commands"].update(
-                {
-                    "up": f"test -e {directory}/{{host}}",
-                    "kill": f"rm {directory}/{{host}}",
-                    "restart": f"touch {directory}/{{host}}",
-                    "clock": "date +%s.%N",
-                    **commands,
-                }
-            ),
-        )
-    )
-
-
-PATH = {"PATH": "/usr/bin:/bin"}
-
-
 @pytest.mark.slow
 def test_a_kill_counts_only_when_the_node_is_down_after_it(tmp_path: Path) -> None:
-    settings = scripted(tmp_path)
-    nodes = ExternalNodes(settings, PATH)
+    nodes = nodes_of_files(tmp_path)
     nodes.demand_up()
-    first = settings.nodes[:1]
+    first = nodes.nodes[:1]
     assert nodes.apply(Action.KILL, first)[0].felt
     assert nodes.alive() == {"r1n1": False, "r1n2": True, "r2n1": True}
     assert not nodes.apply(Action.KILL, first)[0].reached
     with pytest.raises(EnvironmentFailure, match=r"r1n1 of .* is down"):
         nodes.demand_up()
-    nodes.restore(lambda text: None)
+    nodes.restore(silent)
     assert all(nodes.alive().values())
     assert not nodes.apply(Action.RESTART, first)[0].reached
 
 
 @pytest.mark.slow
 def test_what_is_silent_is_not_alive_and_is_mended_by_restore(tmp_path: Path) -> None:
-    settings = scripted(tmp_path, cut="true", heal=f"touch {tmp_path}/healed-{{host}}")
-    nodes = ExternalNodes(settings, PATH)
-    assert nodes.apply(Action.CUT, settings.nodes[:1])[0].reached
+    nodes = nodes_of_files(tmp_path, cut="true", heal=f"touch {tmp_path}/healed-{{host}}")
+    assert nodes.apply(Action.CUT, nodes.nodes[:1])[0].reached
     assert not nodes.alive()["r1n1"]
-    nodes.restore(lambda text: None)
+    nodes.restore(silent)
     assert nodes.alive()["r1n1"]
     assert (tmp_path / "healed-a").exists()
 
 
 @pytest.mark.slow
-def test_commands_that_fail_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kill", "words"),
+    [
+        ("true", "is up 300 ms after its command `kill` ended well"),
+        ("sh -c 'echo no >&2; exit 3'", "ended with exit code 3: no"),
+        ("no-such-program", "cannot be started"),
+        ("sleep 60", "did not end within 0.2 s"),
+    ],
+)
+def test_commands_that_fail_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: str, words: str
+) -> None:
     monkeypatch.setattr(nodes_module, "EFFECT_LIMIT_S", 0.3)
-    cases = {
-        "is up 300 ms after its command `kill` ended well": "true",
-        "ended with exit code 3: no": "sh -c 'echo no >&2; exit 3'",
-        "cannot be started": "no-such-program",
-        "did not end within 0.2 s": "sleep 60",
-    }
-    for words, kill in cases.items():
-        settings = scripted(tmp_path, kill=kill, timeout_s=0.2)
-        with pytest.raises(EnvironmentFailure, match=words):
-            ExternalNodes(settings, PATH).apply(Action.KILL, settings.nodes[:1])
+    nodes = nodes_of_files(tmp_path, kill=kill, timeout_s=0.2)
+    with pytest.raises(EnvironmentFailure, match=words):
+        nodes.apply(Action.KILL, nodes.nodes[:1])
 
 
 LASTING = {"redis_version": "7.2.4", "maxmemory_policy": "noeviction", "aof_enabled": 1}
@@ -348,20 +342,17 @@ def test_executors_clocks_and_storage_are_checked() -> None:
 
 @pytest.mark.slow
 def test_clocks_and_usage_are_what_the_commands_say(tmp_path: Path) -> None:
-    settings = scripted(tmp_path, usage="echo '{{\"cpu_s\": 2.5}}'")
-    nodes = ExternalNodes(settings, PATH)
+    nodes = nodes_of_files(tmp_path, usage="echo '{{\"cpu_s\": 2.5}}'")
     nodes.check_clocks()
     sample = nodes.clocks()["r1n1"]
     assert sample is not None
     assert sample.bound_s > 0, "a command takes its time"
     used = nodes.usage()["r2n1"]
     assert (used.cpu_s, used.resident_bytes) == (2.5, None)
-    late = ExternalNodes(scripted(tmp_path, clock="date -d '-3 seconds' +%s.%N"), PATH)
     with pytest.raises(EnvironmentFailure, match=r"of node r1n1 is -(2[5-9]|30)\d\d ms off"):
-        late.check_clocks()
-    dumb = ExternalNodes(scripted(tmp_path, clock="echo noon"), PATH)
+        nodes_of_files(tmp_path, clock="date -d '-3 seconds' +%s.%N").check_clocks()
     with pytest.raises(EnvironmentFailure, match="said 'noon'"):
-        dumb.check_clocks()
+        nodes_of_files(tmp_path, clock="echo noon").check_clocks()
 
 
 @pytest.mark.parametrize(
@@ -413,10 +404,9 @@ def test_the_archive_is_this_checkout_and_says_so(tmp_path: Path) -> None:
 def test_a_broker_that_nobody_reaches_is_told_and_leaves_nothing_to_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(servers, "_WITHIN_S", 0.5)
-    path = described(tmp_path, _set("kafka", "bootstrap", to="127.0.0.1:1"))
+    path = described(tmp_path, {"kafka.bootstrap": "127.0.0.1:1"})
     cluster = find_backend(str(path)).make(ClusterSpec())
     with pytest.raises(EnvironmentFailure, match=r"Kafka at 127\.0\.0\.1:1 cannot be reached"):
-        cluster.start(lambda text: None)
+        cluster.start(silent)
     assert ClusterRecords().records() == []

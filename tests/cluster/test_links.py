@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.cluster.links import LATENCY, LOSS, RATE, WorkerLink, able, demand, lay, orders
+from harness.cluster.links import LATENCY, LOSS, RATE, WorkerLink, able, lay, orders
 from harness.errors import EnvironmentFailure, UsageError
 
 
@@ -61,9 +61,3 @@ def test_what_a_kernel_can_do_is_tried() -> None:
 def test_a_link_that_is_none_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         WorkerLink(**wrong)
-
-
-def test_what_cannot_be_laid_is_named() -> None:
-    demand(WorkerLink(bytes_per_s=1e6), frozenset({RATE}), "docker")
-    with pytest.raises(UsageError, match=r"a docker cluster cannot give .* a latency here"):
-        demand(WorkerLink(bytes_per_s=1e6, latency_s=1), frozenset({RATE}), "docker")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import stat
@@ -14,8 +13,9 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from http.client import HTTPException
 from itertools import chain
 from pathlib import Path
@@ -35,74 +35,56 @@ from harness.cluster.local import breaking
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.owned import find_programs
 from harness.cluster.ownership import ClusterRecords
-from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
-from harness.cluster.run_directory import read_journal
+from harness.cluster.processes import is_alive, marked, send_signal, wait_until_gone
+from harness.cluster.run_directory import processes_of, read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.load.generator import send_markers
-from harness.measure.collector import Collector
-from tests.cluster.contract import SPEC, ClusterContract, Driver, driver
-from tests.cluster.helpers import eventually, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver, driver, started, stored
+from tests.cluster.helpers import eventually, harness_process, silent
 
 
 def secrets_of(cluster: LocalCluster) -> list[str]:
-    defaults = (cluster.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
-    found = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
-    assert found is not None
-    return [str(cluster.kafka.password), str(cluster.redis.password), found[1]]
+    secrets = cluster.kafka.password, cluster.redis.password, cluster.spark_access().secret
+    return [str(secret) for secret in secrets]
 
 
 class TestLocalCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls) -> Iterator[Cluster]:
-        with LocalCluster(SPEC, remove=remove_made) as cluster:
-            cluster.start(silent)
+        with started(LocalCluster(SPEC, remove=remove_made)) as cluster:
             yield cluster
-        assert marked(cluster.run) == []
-        assert not cluster.run_directory.exists()
-        assert cluster.run not in {record.run for record in ClusterRecords().records()}
-
-    @pytest.fixture
-    def here(self, cluster: Cluster) -> LocalCluster:
-        assert isinstance(cluster, LocalCluster)
-        return cluster
 
     @pytest.mark.parametrize("password", [None, "wrong"])
-    def test_kafka_refuses_a_client_without_the_credentials(
-        self, here: LocalCluster, password: str | None
+    def test_servers_refuse_a_client_without_the_password(
+        self, cluster: LocalCluster, password: str | None
     ) -> None:
+        import redis
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        full = {**here.kafka.confluent(), "log_level": 0}
+        full = {**cluster.kafka.confluent(), "log_level": 0}
         assert AdminClient(full).list_topics(timeout=30).brokers
-        without = {"bootstrap.servers": here.kafka.bootstrap, "log_level": 0}
+        without = {"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0}
         wrong = without if password is None else {**full, "sasl.password": password}
         with pytest.raises(KafkaException):
             AdminClient(wrong).list_topics(timeout=3)
-
-    @pytest.mark.parametrize("password", [None, "wrong"])
-    def test_redis_refuses_a_client_without_the_password(
-        self, here: LocalCluster, password: str | None
-    ) -> None:
-        import redis
-
         with (
-            redis.Redis(here.redis.host, here.redis.port, password=password) as client,
+            redis.Redis(cluster.redis.host, cluster.redis.port, password=password) as client,
             pytest.raises(redis.AuthenticationError),
         ):
             client.get("contract")
 
     @pytest.mark.deep
     def test_the_master_refuses_a_driver_without_the_secret(
-        self, here: LocalCluster, tmp_path: Path
+        self, cluster: LocalCluster, tmp_path: Path
     ) -> None:
-        environment = here.driver_environment()
+        environment = cluster.driver_environment()
         del environment["SPARK_CONF_DIR"]
-        conf = {**here.spark_conf(), "spark.authenticate": "false", "spark.app.name": "intruder"}
-        master_log = here.run_directory / "logs" / "master.log"
+        conf = {**cluster.spark_conf(), "spark.authenticate": "false", "spark.app.name": "intruder"}
+        master_log = cluster.run_directory / "logs" / "master.log"
         before = master_log.read_text().count("Registering app")
         with driver(conf, environment, tmp_path / "log") as job:
             # It would go on asking for a minute; its first refusal is enough.
@@ -111,51 +93,47 @@ class TestLocalCluster(ClusterContract):
         assert master_log.read_text().count("Registering app") == before
 
     @pytest.mark.deep
-    def test_web_pages_and_unknown_callers_are_refused(self, here: LocalCluster) -> None:
-        refused: dict[tuple[str, int], int] = {}
+    def test_web_pages_and_unknown_callers_are_refused(self, cluster: LocalCluster) -> None:
+        codes: list[int] = []
         for limit_s in (3, 15, 60):  # what is no web page may never answer, and a busy one late
-            for host, port in set(listening_ports(here)) - set(refused):
-                try:
-                    urllib.request.urlopen(f"http://{host}:{port}/json/", timeout=limit_s)
-                except urllib.error.HTTPError as error:
-                    refused[host, port] = error.code
-                    error.close()
-                    continue
-                except (OSError, HTTPException):
-                    continue
-                pytest.fail(f"{host}:{port} answers anybody")
-            if len(refused) == 5:
+            places = set(listening_ports(cluster))
+            with ThreadPoolExecutor(len(places)) as pool:
+                answers = pool.map(partial(page_code, limit_s=limit_s), places)
+            codes = [code for code in answers if code is not None]
+            if len(codes) == 5:
                 break
-        assert list(refused.values()) == [403] * 5, "the master's page and four workers'"
+        assert codes == [403] * 5, "the master's page and four workers'"
 
-    def test_everything_listens_on_loopback_only(self, here: LocalCluster) -> None:
-        assert len(listening_ports(here)) >= 12
-        assert all(host.startswith("127.") for host, _ in listening_ports(here))
+    def test_everything_listens_on_loopback_only(self, cluster: LocalCluster) -> None:
+        assert len(listening_ports(cluster)) >= 12
+        assert all(host.startswith("127.") for host, _ in listening_ports(cluster))
 
     def test_no_secret_is_on_a_command_line_or_in_a_log(
-        self, here: LocalCluster, application: Driver
+        self, cluster: LocalCluster, application: Driver
     ) -> None:
         assert application.next_workers()
         lines = [
             Path(f"/proc/{stat.pid}/cmdline").read_text(errors="replace")
-            for stat in marked(here.run)
+            for stat in marked(cluster.run)
         ]
         assert len(lines) >= 4 + 4 * 2 + 2, "daemons, workers and executors, the driver and its JVM"
         logs = [
             application.log,
-            *here.run_directory.glob("logs/*"),
-            *here.run_directory.glob("work/**/std*"),
+            *cluster.run_directory.glob("logs/*"),
+            *cluster.run_directory.glob("work/**/std*"),
         ]
         assert len(logs) >= 1 + 8 + 2
         text = "\n".join([*lines, *(path.read_text(errors="replace") for path in logs)])
-        assert [secret for secret in secrets_of(here) if secret in text] == []
+        assert [secret for secret in secrets_of(cluster) if secret in text] == []
 
-    def test_the_run_directory_is_private_and_so_is_every_secret(self, here: LocalCluster) -> None:
-        assert here.run_directory.stat().st_mode & 0o777 == 0o700
-        secrets = [secret.encode() for secret in secrets_of(here)]
+    def test_the_run_directory_is_private_and_so_is_every_secret(
+        self, cluster: LocalCluster
+    ) -> None:
+        assert cluster.run_directory.stat().st_mode & 0o777 == 0o700
+        secrets = [secret.encode() for secret in secrets_of(cluster)]
         holders = [
             path
-            for path in here.run_directory.rglob("*")
+            for path in cluster.run_directory.rglob("*")
             if path.is_file() and any(secret in path.read_bytes() for secret in secrets)
         ]
         assert len(holders) >= 8
@@ -163,16 +141,16 @@ class TestLocalCluster(ClusterContract):
 
     @pytest.mark.deep
     def test_a_harness_that_is_killed_leaves_nothing_after_the_next_start(
-        self, here: LocalCluster, tmp_path: Path
+        self, cluster: LocalCluster, tmp_path: Path
     ) -> None:
         """Another cluster that runs at the same time must not be affected."""
-        with harness_process() as (process, run, directory):
+        with harness_process(HARNESS, "everything answers") as (process, run, directory):
             keeper, redis = (dict(read_journal(directory))[name] for name in ("keeper", "redis"))
             send_signal(keeper, signal.SIGKILL)
             assert wait_until_gone([keeper], limit_s=10)
             process.kill()
             process.wait()
-            assert len(processes_of(run)) >= 5, "nothing is left, so nothing is tested"
+            assert len(processes_of(run, directory)) >= 5, "nothing is left, so nothing is tested"
             program = dict(read_journal(directory))["r1n1-program"]
             assert is_alive(program)
             (tmp_path / "occupied").touch()
@@ -182,33 +160,27 @@ class TestLocalCluster(ClusterContract):
             assert not is_alive(redis)
             assert not is_alive(program)
             assert not directory.exists()
-        here.health()
-        assert all(here.alive().values())
+        cluster.health()
+        assert all(cluster.alive().values())
 
     @pytest.mark.parametrize(
         "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
     )
     def test_a_harness_that_ends_while_it_starts_leaves_no_process(
-        self, here: LocalCluster, number: signal.Signals
+        self, cluster: LocalCluster, number: signal.Signals
     ) -> None:
-        with harness_process(until="Redis answers") as (process, run, directory):
-            assert len(processes_of(run)) >= 3
+        with harness_process(HARNESS, "Redis answers") as (process, run, directory):
+            assert len(processes_of(run, directory)) >= 3
             process.send_signal(number)
             process.wait()
-            eventually(lambda: processes_of(run) == [])
+            eventually(lambda: processes_of(run, directory) == [])
             eventually(lambda: not (directory / "secrets").exists())
-        here.health()
-
-
-def read(cluster: LocalCluster, topic: str) -> bytes | None:
-    with Collector(cluster.kafka.confluent(), topic, 1, copy_header="copy") as collector:
-        return collector.finish()[0].value
+        cluster.health()
 
 
 @pytest.mark.cluster
 def test_a_planned_kill_of_a_server_is_no_error_and_nothing_stored_is_lost() -> None:
-    with LocalCluster(replace(SMALL, append_only=True), remove=remove_made) as cluster:
-        cluster.start(silent)
+    with started(LocalCluster(replace(SMALL, append_only=True), remove=remove_made)) as cluster:
         kafka, redis = cluster.kafka, cluster.redis
         with topics(kafka, {"kept": 1}), redis.client() as client:
             send_markers(kafka, "kept", 1, payload=b"stays", at_unix_s=1.0)
@@ -223,12 +195,11 @@ def test_a_planned_kill_of_a_server_is_no_error_and_nothing_stored_is_lost() -> 
             cluster.restore(silent)  # waits for the broker, and starts the store
             cluster.health()
             assert (cluster.kafka, cluster.redis) == (kafka, redis)
-            assert read(cluster, "kept") == b"stays"
+            assert stored(cluster, "kept") == b"stays"
             assert client.get("kept") == b"stays"
             assert cluster.apply(Action.PAUSE, BROKER)[0].reached
             cluster.restore(silent)
-            assert read(cluster, "kept") == b"stays"
-    assert marked(cluster.run) == []
+            assert stored(cluster, "kept") == b"stays"
 
 
 @pytest.mark.deep
@@ -294,14 +265,14 @@ def test_nothing_can_be_asked_of_a_cluster_that_is_not_running() -> None:
 @pytest.mark.deep
 @pytest.mark.cluster
 def test_the_command_line_starts_shows_and_ends_a_cluster() -> None:
-    started = faultline("up", "--racks", "1", "--json")
-    assert started["state"] == "up"
-    assert all(started["servers"].values())
+    made = faultline("up", "--racks", "1", "--json")
+    assert made["state"] == "up"
+    assert all(made["servers"].values())
     (shown,) = faultline("status", "--json")
-    assert shown["run"] == started["run"]
+    assert shown["run"] == made["run"]
     assert stat.S_IMODE(os.stat(shown["credentials"]["kafka"]).st_mode) == 0o600
-    assert faultline("down", started["run"], "--json") == {"ended": [started["run"]]}
-    assert marked(started["run"]) == []
+    assert faultline("down", made["run"], "--json") == {"ended": [made["run"]]}
+    assert marked(made["run"]) == []
     assert faultline("status", "--json") == []
 
 
@@ -327,38 +298,6 @@ with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_
 """
 
 
-@contextmanager
-def harness_process(
-    *, until: str = "everything answers"
-) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
-    """Start a process with a small cluster; yield it, the cluster's run and its directory."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HARNESS, until],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        run, directory = process.stdout.readline().split()
-        try:
-            yield process, run, Path(directory)
-        finally:
-            process.kill()
-            for member in processes_of(run):
-                send_signal(member.identity, signal.SIGKILL)
-
-
-def processes_of(run: str) -> list[ProcessStat]:
-    """Find a run's processes by environment and journal; none without a record."""
-    return [
-        stat
-        for record in ClusterRecords().records()
-        if record.run == run
-        for stat in record.processes()
-    ]
-
-
 def faultline(*arguments: str) -> Any:
     """Run ``faultline cluster`` and return its JSON document."""
     done = subprocess.run(
@@ -371,10 +310,23 @@ def faultline(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def page_code(place: tuple[str, int], limit_s: float) -> int | None:
+    """Return the code that a web page answers with; None for what is no web page."""
+    host, port = place
+    try:
+        urllib.request.urlopen(f"http://{host}:{port}/json/", timeout=limit_s).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    except (OSError, HTTPException):
+        return None
+    return 200
+
+
 def listening_ports(cluster: LocalCluster) -> list[tuple[str, int]]:
     """Return address and port of every listening socket of the cluster."""
     found = []
-    for member in processes_of(cluster.run):
+    for member in processes_of(cluster.run, cluster.run_directory):
         with contextlib.suppress(psutil.NoSuchProcess):  # a driver that is just ending
             found.extend(psutil.Process(member.pid).net_connections(kind="inet"))
     return [

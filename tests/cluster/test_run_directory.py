@@ -1,4 +1,4 @@
-"""Places of one run, and the room for them."""
+"""Places of one run, and their removal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from harness.cluster.agent.agent import Agent
 from harness.cluster.processes import RUN_VARIABLE
-from harness.cluster.run_directory import check_room, journal_path, make_place, remove_run_directory
-from harness.errors import EnvironmentFailure, UsageError
+from harness.cluster.run_directory import journal_path, make_place, remove_run_directory
+from harness.errors import UsageError
 
 
 def test_a_place_is_private_and_may_be_asked_for_again(tmp_path: Path) -> None:
@@ -25,12 +25,6 @@ def test_a_place_is_private_and_may_be_asked_for_again(tmp_path: Path) -> None:
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot name a directory"):
         make_place(tmp_path, name)
-
-
-def test_too_little_room_is_told(tmp_path: Path) -> None:
-    check_room(tmp_path, 1)
-    with pytest.raises(EnvironmentFailure, match="MB are free"):
-        check_room(tmp_path, 1 << 60)
 
 
 @pytest.mark.slow

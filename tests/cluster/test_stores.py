@@ -20,6 +20,7 @@ from harness.cluster.local.stores import RedisDaemon, RedisReplica, Tunnel
 from harness.cluster.machines.certificates import run_certificate
 from harness.engines.topics import topics
 from harness.load.generator import send_markers
+from tests.cluster.contract import started
 from tests.cluster.helpers import eventually, silent
 
 
@@ -52,8 +53,7 @@ class ReplicatedCluster(LocalCluster):
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ReplicatedCluster]:
     spec = ClusterSpec(racks=1, memory_mb_per_worker=512)
-    with ReplicatedCluster(spec, remove=remove_made) as cluster:
-        cluster.start(silent)
+    with started(ReplicatedCluster(spec, remove=remove_made)) as cluster:
         yield cluster
 
 

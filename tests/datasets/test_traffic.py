@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -28,18 +28,13 @@ def test_100_000_users_follow_zipf_on_1000_segments() -> None:
 
 
 def test_150_incidents_happen_in_a_window_of_five_minutes() -> None:
-    per_window = [
-        len(plan_incidents(partition, seed, seconds=3_000).number) / 10
-        for seed in range(4)
-        for partition in range(2)
-    ]
+    per_window = []
+    for seed, partition in product(range(4), range(2)):
+        plan = traffic.IncidentPlan(POPULATION, seed, partition)
+        incidents = plan.covering(0, int(3_000 * plan.report_rate))
+        per_window.append(len(incidents.number) / 10)
     # Two partitions make half of the incidents each; 40 windows of five minutes.
     assert 2 * np.mean(per_window) == pytest.approx(150, rel=0.05)
-
-
-def plan_incidents(partition: int, seed: int, seconds: float) -> traffic.Incidents:
-    plan = traffic.IncidentPlan(POPULATION, seed, partition)
-    return plan.covering(0, int(seconds * plan.report_rate))
 
 
 def test_every_user_on_the_segment_reports_an_incident_once() -> None:
@@ -98,16 +93,9 @@ def test_populations_that_cannot_be() -> None:
 # Accidents
 
 
-def road_for(seconds: int, partition: int = 0) -> list[accident.Road]:
-    cars = accident.Cars(seed=SEED, partitions=2)
-    roads: list[accident.Road] = []
-    for block in range(seconds // 100):
-        roads += cars.drive(partition, block)[:-1]
-    return roads
-
-
 def test_positions_follow_speeds_and_nobody_overtakes() -> None:
-    roads = road_for(400)
+    cars = accident.Cars(seed=SEED, partitions=2)
+    roads = [road for block in range(4) for road in cars.drive(0, block)[:-1]]
     length_cm = accident.ROAD_M * 100
     for before, after in pairwise(roads):
         moved = (after.position_cm - before.position_cm) % length_cm

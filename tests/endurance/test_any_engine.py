@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 import pytest
 
-from harness.cluster.base import Action, Cluster, ClusterSpec, Node
+from harness.cluster.base import Action, Cluster, ClusterSpec, nodes_of
 from harness.endurance import any_engine
 from harness.endurance.any_engine import AnyEndurance, kills
 from harness.engines.base import Setup
 from harness.engines.programs.described import SCHEME, engine_of_file
+from harness.engines.programs.engine import ProgramEngine
 from harness.errors import UsageError
 from harness.judging import passes
 from harness.load import generator
@@ -21,11 +23,7 @@ from tests.engines.programs.fake import DESCRIPTION, WORKLOAD, ProgramCluster
 from tests.engines.test_toy import made_when_named
 from tests.load.test_generator import Broker
 
-NODES = [
-    Node(name=f"r{rack}n{n}", rack=f"r{rack}", worker=f"r{rack}w{n}", host="here")
-    for rack in (1, 2)
-    for n in (1, 2)
-]
+NODES = nodes_of(ClusterSpec(racks=2, workers_per_rack=2), lambda rack, worker: "here")
 
 
 def test_the_kills_of_a_pass_follow_from_the_seed_and_its_number() -> None:
@@ -81,8 +79,6 @@ def test_an_engine_that_survives_its_kills_has_nothing_wrong(endurance: AnyEndur
 def test_a_lost_and_a_wrong_result_are_counted(
     endurance: AnyEndurance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.engines.programs.engine import ProgramEngine
-
     whole = ProgramEngine.read
 
     def spoil(self: ProgramEngine, *given: Any) -> pd.DataFrame:
@@ -97,11 +93,7 @@ def test_a_lost_and_a_wrong_result_are_counted(
     assert counts.failures == 2
 
 
-def test_a_workload_that_the_engine_cannot_run_is_refused(
-    endurance: AnyEndurance,
-) -> None:
-    from dataclasses import replace
-
+def test_a_workload_that_the_engine_cannot_run_is_refused(endurance: AnyEndurance) -> None:
     other = replace(endurance, workload=replace(WORKLOAD, forms={"of-nobody": 1}))
     assert other.cluster.spec == ClusterSpec(racks=1, workers_per_rack=1)
     with pytest.raises(UsageError, match="runs a workload's form 'sums'"):

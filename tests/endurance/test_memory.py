@@ -6,12 +6,7 @@ import os
 
 import pandas as pd
 
-from harness.endurance.memory import (
-    COLUMNS,
-    HARNESS,
-    Memory,
-    growth,
-)
+from harness.endurance.memory import COLUMNS, HARNESS, Memory, growth
 
 
 def test_every_process_of_a_run_is_looked_at() -> None:

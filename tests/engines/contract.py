@@ -18,10 +18,9 @@ from harness.engines import kinds
 from harness.engines.base import Engine, EngineKind, EventKind, Setup
 from harness.errors import UsageError
 from harness.failures.generators import one_target
-from harness.failures.schedule import NO_FAILURES
-from harness.judging.passes import Pass, PassPlan
+from harness.judging.passes import Pass
 from harness.judging.run import LiveRun, measure
-from harness.load.profile import RateProfile
+from harness.judging.runner import steady_plan
 from harness.measurement import Context, Kept
 from harness.results.record import Profile
 from harness.results.setting import Setting
@@ -171,13 +170,7 @@ class EngineContract:
     def test_a_pass_delivers_the_truth_and_leaves_the_engine_warm(
         self, engine: Engine, cluster: Cluster, context: Context
     ) -> None:
-        plan = PassPlan(
-            name="contract",
-            workload=self.workload,
-            rate=RateProfile.constant(self.rate_per_s, self.load_s),
-            interval_s=self.interval_s,
-            schedule=NO_FAILURES,
-        )
+        plan = steady_plan("contract", self.workload, self.rate_per_s, self.load_s, self.interval_s)
         with Pass(plan, cluster, engine, cluster.scratch("contract"), context) as one:
             record = one.run()
             truth = engine.truth(one.work)

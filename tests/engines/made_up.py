@@ -1,7 +1,7 @@
 """A made-up engine, on the first node: windows of numbers or of words, from the start after a kill.
 
-Its argument is a fault: "silent", "garbled", "child", "twice" (each result comes twice), "forgets"
-(after a kill it begins with new records alone)."""
+Its argument is a fault: "silent", "garbled", "child", "forgets" (after a kill it begins with new
+records alone)."""
 
 import json
 import re
@@ -79,8 +79,7 @@ while True:
             if identity(result) in done:
                 continue
             text = "?" if fault == "garbled" else json.dumps(result)
-            for _ in range(2 if fault == "twice" else 1):
-                producer.produce(out["topic"], text, partition=0)
+            producer.produce(out["topic"], text, partition=0)
             if not back:
                 say("recovered")
                 back = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -29,18 +30,12 @@ def test_a_broker_deletes_nothing_of_a_pass_but_by_the_retention_that_it_asks_fo
     """A broker's own defaults may limit the bytes of a topic, or compact it."""
     made: dict[str, Any] = {}
 
-    class Admin:
-        def __init__(self, settings: Any) -> None:
-            pass
+    def create(new: Any, operation_timeout: float) -> dict[str, Any]:
+        made.update({topic.topic: topic.config for topic in new})
+        return {}
 
-        def create_topics(self, new: Any, operation_timeout: float) -> dict[str, Any]:
-            made.update({topic.topic: topic.config for topic in new})
-            return {}
-
-        def delete_topics(self, names: Any, operation_timeout: float) -> dict[str, Any]:
-            return {}
-
-    monkeypatch.setattr(admin, "AdminClient", Admin)
+    client = SimpleNamespace(create_topics=create, delete_topics=lambda names, **_: {})
+    monkeypatch.setattr(admin, "AdminClient", lambda settings: client)
     kafka = KafkaEndpoint(bootstrap="nobody:1")
     with topics(kafka, {"in": 1, "out": 1}, retention_s={"out": 60.0}):
         for config in made.values():

@@ -14,14 +14,13 @@ import pandas as pd
 import psutil
 import pytest
 
-from harness.child import Child, Event
+from harness.child import Event
 from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared
 from harness.cluster.processes import RUN_VARIABLE, WORKER_VARIABLE
 from harness.engines.base import Engine, EventKind, Setup, Targets, Work
 from harness.engines.base import Event as Observed
 from harness.engines.deliveries import COPY_HEADER
 from harness.engines.kinds import find_engine
-from harness.engines.settings import FIRST_COMPILER
 from harness.engines.structured import pair, parts, real_time, standby
 from harness.engines.structured.applications import Application, application_conf
 from harness.engines.structured.driver import RESTART_ATTEMPTS, Supervised
@@ -83,10 +82,8 @@ class Told(Application):
         raise self.failure(f"waiting for {what}")
 
 
-def engine(*applications: Child) -> StructuredEngine:
-    return StructuredEngine(
-        [cast(Application, application) for application in applications], cast(Cluster, None)
-    )
+def engine(*applications: Application) -> StructuredEngine:
+    return StructuredEngine(applications, cast(Cluster, None))
 
 
 def test_a_query_that_is_not_done_is_no_error(tmp_path: Path) -> None:
@@ -111,17 +108,11 @@ def test_applications_whose_query_did_not_end_are_not_used_again(tmp_path: Path)
 
 
 def test_only_what_says_nothing_of_times_leaves_sparks_defaults() -> None:
-    cluster = {"spark.driver.extraJavaOptions": "-XX:-UsePerfData"}
-    brief, usual = (
-        application_conf(cluster, name="x", cores=2, brief=brief) for brief in (True, False)
-    )
-    assert FIRST_COMPILER in brief["spark.driver.extraJavaOptions"]
+    """`test_settings` has the options of Java."""
+    brief, usual = (application_conf({}, name="x", cores=2, brief=each) for each in (True, False))
     assert brief["spark.locality.wait"] == "0s"
-    assert FIRST_COMPILER not in usual["spark.driver.extraJavaOptions"]
     assert "spark.locality.wait" not in usual
-    own = application_conf(
-        cluster, name="x", cores=2, brief=True, own={"spark.locality.wait": "1s"}
-    )
+    own = application_conf({}, name="x", cores=2, brief=True, own={"spark.locality.wait": "1s"})
     assert own["spark.locality.wait"] == "1s", "the user's own settings come before all of ours"
 
 
@@ -334,13 +325,12 @@ def test_the_engine_shows_what_its_events_allow(tmp_path: Path) -> None:
             {"event": "progress", "rows": 3, "at_unix_s": START_S + 9},
         ],
     )
-    applications = [cast(Application, each) for each in (whole, Told(tmp_path, []))]
     two_racks = SimpleNamespace(
         nodes=lambda: [
             Node(name=f"r{n}n1", rack=f"r{n}", worker=f"r{n}w1", host=f"h{n}") for n in (1, 2)
         ]
     )
-    one = StructuredEngine(applications, cast(Cluster, two_racks))
+    one = StructuredEngine([whole, Told(tmp_path, [])], cast(Cluster, two_racks))
     sent = [
         message(0, 4.0, tentative=True), message(0, 4.2, tentative=False),
         message(1, 6.0, tentative=True), message(1, 8.9, tentative=False),

@@ -86,7 +86,8 @@ class Toy:
 
     def __init__(self, cluster: ToyCluster, setup: Setup) -> None:
         self.used = False
-        self._cluster, self._scheme = cluster, setup.scheme
+        self._cluster = cluster
+        self.configure(setup)
         self._events: list[Event] = []
         self._closed_ms = 0
         self._dead = False
@@ -94,7 +95,7 @@ class Toy:
         self._stopping = threading.Event()
 
     def configure(self, setup: Setup) -> None:
-        self._forgetful = setup.scheme == "forget"
+        self._scheme = setup.scheme
 
     def check(self) -> None:
         """Return at once: it is always ready."""
@@ -143,9 +144,9 @@ class Toy:
         return {"toy": _usage(time.process_time())}
 
     def truth(self, work: Work) -> pd.DataFrame:
-        found, _ = _read(self._cluster.kafka.confluent(), work)
+        found = _read(self._cluster.kafka.confluent(), work)
         return pd.DataFrame(
-            [answer(value, at) for _, value, at in found], columns=work.workload.columns
+            [answer(value, at) for value, at in found], columns=work.workload.columns
         )
 
     def _copy(self) -> None:
@@ -256,8 +257,6 @@ class ToyCluster:
     def __init__(self, broker: Any, run_directory: Path) -> None:
         self.kafka, self.run_directory = broker, run_directory
         self.dead: set[str] = set()
-        self.walk_s = 0.0
-        """Time that it takes to find the processes of a node."""
         self.felt = threading.Event()
         """The engine has met the failure, and its output shows it."""
 
@@ -303,23 +302,27 @@ class ToyCluster:
         return Prepared(lambda: self.apply(action, target))
 
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
-        time.sleep(self.walk_s)
         began = time.time()
+        processes = self.carry_out(action, target)
+        return [
+            Victim(
+                node=target,
+                reached=True,
+                processes=processes,
+                began_unix_s=began,
+                at_unix_s=time.time(),
+            )
+        ]
+
+    def carry_out(self, action: Action, target: str) -> tuple[int, ...]:
+        """Carry out an action; return the pids of its processes."""
         if action is Action.KILL:
             self.felt.clear()
             self.dead.add(target)
         else:
             assert self.felt.wait(60), "the toy has not met the failure"
             self.dead.discard(target)
-        return [
-            Victim(
-                node=target,
-                reached=True,
-                processes=(4711,),
-                began_unix_s=began,
-                at_unix_s=time.time(),
-            )
-        ]
+        return (4711,)
 
 
 def _usage(cpu_s: float) -> Usage:
@@ -335,20 +338,19 @@ def _consumer(client: Mapping[str, Any], work: Work) -> Consumer:
     return consumer
 
 
-def _read(client: Mapping[str, Any], work: Work) -> tuple[list[tuple[int, bytes, int]], int]:
-    """Return (partition, value, timestamp in ms) of every record, and the number of markers."""
+def _read(client: Mapping[str, Any], work: Work) -> list[tuple[bytes, int]]:
+    """Return value and timestamp in ms of every record; markers are none."""
     consumer = _consumer(client, work)
     (stream,) = work.load.streams
     left = dict.fromkeys(range(stream.partitions), 0)
     for partition in left:
         place = TopicPartition(stream.topic, partition)
         left[partition] = consumer.get_watermark_offsets(place, timeout=10)[1]
-    found, markers = [], 0
+    found = []
     while sum(left.values()):
         for message in consumer.consume(500, 0.1):
             left[message.partition()] -= 1
-            markers += not message.value()
             if message.value():
-                found.append((message.partition(), message.value(), message.timestamp()[1]))
+                found.append((message.value(), message.timestamp()[1]))
     consumer.close()
-    return found, markers
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,12 +46,3 @@ def script(programs: Path) -> Script:
 def lines() -> list[str]:
     """Make a list of reports; its ``append`` is the report."""
     return []
-
-
-def links_to_system_tools(directory: Path, *names: str) -> None:
-    """Make only ``names`` of the system reachable in ``directory``."""
-    for name in names:
-        found = next(
-            path for root in ("/usr/bin", "/bin") if os.access(path := Path(root, name), os.X_OK)
-        )
-        (directory / name).symlink_to(found)

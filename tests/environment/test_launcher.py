@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.environment.conftest import Script, links_to_system_tools
+from tests.environment.conftest import Script
 
 pytestmark = pytest.mark.slow  # each start is a handful of processes
 
@@ -51,6 +51,14 @@ case "$*" in
   *) exec {python} "$@" ;;
 esac
 """
+
+
+def links_to_system_tools(directory: Path, *names: str) -> None:
+    """Make only ``names`` of the system reachable in ``directory``."""
+    for name in names:
+        found = shutil.which(name, path="/usr/bin:/bin")
+        assert found is not None, name
+        (directory / name).symlink_to(found)
 
 
 @pytest.fixture

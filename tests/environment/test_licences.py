@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from harness.environment.licences import (
-    PACKAGE_LOCKS,
-    WHEEL_LOCKS,
-    jars,
-    licences,
-    pins,
-)
+from harness.environment.licences import PACKAGE_LOCKS, WHEEL_LOCKS, jars, licences, pins
 
 WRITE = "write them anew: .venv/bin/python -P -m harness.environment.licences"
 

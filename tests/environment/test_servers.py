@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from harness.environment import servers
 from harness.environment.java import Java
 from harness.environment.servers import UNKNOWN, jar_versions, server_versions
 from harness.errors import EnvironmentFailure
+from tests.environment.conftest import Script
 
 
 def test_jars_are_named_with_their_versions() -> None:
@@ -20,26 +21,19 @@ def test_jars_are_named_with_their_versions() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
-    for asked in (servers._java, servers._redis):
-        asked.cache_clear()
-    yield
-    for asked in (servers._java, servers._redis):
-        asked.cache_clear()
+def _asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_java", "_redis"):
+        asked = getattr(servers, name).__wrapped__
+        monkeypatch.setattr(servers, name, functools.cache(asked))
 
 
-def program(directory: Path, says: str) -> Path:
-    path = directory / "program"
-    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
-    path.chmod(0o700)
-    return path
-
-
-def test_servers_say_their_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_say_their_versions(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java = Java(
         home=tmp_path, executable=tmp_path, version=17, build="17.0.9+9", vendor="Azul", source="me"
     )
-    redis = program(tmp_path, "Redis server v=7.2.4 sha=0:0 malloc=libc")
+    redis = script("redis", "echo 'Redis server v=7.2.4 sha=0:0 malloc=libc' >&2")
     monkeypatch.setattr(servers, "find_java", lambda report, fetch: java)
     monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
     found = server_versions()
@@ -49,7 +43,7 @@ def test_servers_say_their_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_not_there_yet_is_unknown_until_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(report: object, fetch: bool) -> Path:
         raise EnvironmentFailure("there is none", remedy="fetch it")
@@ -57,6 +51,6 @@ def test_what_is_not_there_yet_is_unknown_until_it_is(
     monkeypatch.setattr(servers, "find_java", nothing)
     monkeypatch.setattr(servers, "find_redis", lambda report, fetch: Path("/nowhere/redis-server"))
     assert (server_versions()["java"], server_versions()["redis"]) == (UNKNOWN, UNKNOWN)
-    redis = program(tmp_path, "Redis server v=6.2.12 sha=0:0 malloc=libc")
+    redis = script("redis", "echo 'Redis server v=6.2.12 sha=0:0 malloc=libc' >&2")
     monkeypatch.setattr(servers, "find_redis", lambda report, fetch: redis)
     assert server_versions()["redis"] == "6.2.12", "a run that fetched it names what it fetched"

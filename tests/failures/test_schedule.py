@@ -13,9 +13,7 @@ from scipy import stats
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
-from harness.failures.generators import (
-    exponential,
-)
+from harness.failures.generators import exponential
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.results.record import Profile
 from harness.stock_kills.scale import check_options

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.hosting.codec import KINDS, CorruptData, Encoded, decode, encode, from_parts, to_parts
-from harness.protocol.inputs import BatchArrived, Checkpoint
+from harness.protocol.inputs import Checkpoint
 from harness.protocol.scheme import Scheme
 from harness.protocol.schemes import SCHEMES
 from harness.protocol.wiring import Wiring
 from harness.simulator.draw import draw
 from tests.levels import amount
+from tests.protocol.machines import arrived
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -145,15 +146,9 @@ def test_arrays_come_back_with_type_and_shape(array: np.ndarray[Any, Any]) -> No
     assert np.array_equal(again, array, equal_nan=array.dtype.kind == "f")
 
 
-def arrived(payload: Any) -> BatchArrived:
-    return BatchArrived(
-        cause="test", task=2, upstream=1, batch=7, stable=True, payload=payload, term=3
-    )
-
-
 def test_a_payload_is_encoded_once_for_whatever_carries_it() -> None:
     payload = Encoded(pa.table({"n": list(range(1000))}))
-    head, (part,) = to_parts(arrived(payload))
+    head, (part,) = to_parts(arrived(payload=payload))
     assert part is payload.data
     assert len(head) < 200
     stored = Checkpoint(
@@ -167,7 +162,7 @@ def test_a_payload_is_encoded_once_for_whatever_carries_it() -> None:
     _, parts = to_parts(stored)
     assert all(part is payload.data for part in parts)
     again = from_parts(head, [part])
-    assert (again, again.payload.data) == (arrived(payload), payload.data)
+    assert (again, again.payload.data) == (arrived(payload=payload), payload.data)
     assert again.payload.value == pa.table({"n": list(range(1000))})
     assert decode(encode(stored)) == stored
 
@@ -184,7 +179,7 @@ def test_what_has_no_wire_format_is_refused_by_name(value: Any) -> None:
         encode(value)
 
 
-FRAMES = [encode(arrived((1, "two"))), encode(pa.table({"n": [1, 2, 3]})), encode(None)]
+FRAMES = [encode(arrived(payload=(1, "two"))), encode(pa.table({"n": [1, 2, 3]})), encode(None)]
 
 
 @pytest.mark.parametrize("frame", FRAMES)

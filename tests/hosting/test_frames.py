@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -24,22 +22,20 @@ from harness.hosting.frames import (
     unpack_messages,
 )
 from harness.protocol import inputs as told
+from tests.protocol.machines import arrived, requested
 
 RUN = run_id("pass")
 TABLE = pa.table({"word": ["a", "b"], "n": [1, 2]})
 
 
-def batch(number: int = 3, payload: Any = None) -> told.BatchArrived:
-    return told.BatchArrived(
+def batch(number: int = 3) -> told.BatchArrived:
+    return arrived(
         cause="batch 3 of lines[0]", task=4, upstream=2, batch=number, stable=number % 2 == 1,
-        payload=Encoded(TABLE) if payload is None else payload, term=7,
+        payload=Encoded(TABLE), term=7,
     )  # fmt: skip
 
 
-REQUEST = told.ReplayRequested(
-    cause="ä", task=2, downstream=4, asking=5, from_batch=3, from_tentative=4, acknowledged=1,
-    reloads=False,
-)  # fmt: skip
+REQUEST = requested(cause="ä", task=2, downstream=4, asking=5, from_tentative=4, acknowledged=1)
 
 
 def through(packed: list[bytes]) -> list[Delivery | Hosts]:

@@ -9,22 +9,16 @@ import pytest
 from harness.errors import UsageError
 from harness.intervals.exports import read_series
 from harness.intervals.observed import read_lag
+from tests.intervals.test_observed import ONE
 
-RATE, OUT_S, CAPACITY = 10_000, 45, 15_000
-
-
-def lag(at_s: int) -> int:
-    """Return the lag of a job that fails at 60 s and is out for 45 s."""
-    return max(0, min((at_s - 60) * RATE, OUT_S * RATE - (at_s - 60 - OUT_S) * (CAPACITY - RATE)))
-
-
-TIMES = range(0, 300, 5)
+LAG = {at: waits / 2 for at, waits in ONE.items() if at % 5 == 0}
+"""The lag of each of two partitions."""
 GRAFANA = '"Time","orders-0","orders-1"\n' + "".join(
-    f'"1970-01-01 00:{at // 60:02}:{at % 60:02}","{lag(at) / 2000} K","{lag(at) / 2000} K"\n'
-    for at in TIMES
+    f'"1970-01-01 00:{at // 60:02}:{at % 60:02}","{lag / 1000} K","{lag / 1000} K"\n'
+    for at, lag in LAG.items()
 )
 LONG = "sep=,\nSeries,Time,Value\n" + "".join(
-    f"p{number},{at * 1000 + 10**12},{lag(at) / 2}\n" for number in (0, 1) for at in TIMES
+    f"p{number},{at * 1000 + 10**12},{lag}\n" for number in (0, 1) for at, lag in LAG.items()
 )
 PROMETHEUS = json.dumps(
     {
@@ -34,7 +28,7 @@ PROMETHEUS = json.dumps(
             "result": [
                 {
                     "metric": {"__name__": "kafka_lag", "partition": str(number)},
-                    "values": [[at, str(lag(at) / 2)] for at in TIMES],
+                    "values": [[at, str(lag)] for at, lag in LAG.items()],
                 }
                 for number in (0, 1)
             ],
@@ -45,8 +39,8 @@ PROMETHEUS = json.dumps(
 
 @pytest.mark.parametrize("text", [GRAFANA, LONG, PROMETHEUS], ids=["wide", "long", "JSON"])
 def test_every_export_shows_the_outage_and_the_capacity(text: str) -> None:
-    found = read_lag(text, name="mine", interval_s=60, rate_per_s=RATE)
-    assert (found.downtime_s, found.capacity_per_s) == (OUT_S, CAPACITY)
+    found = read_lag(text, name="mine", interval_s=60, rate_per_s=10_000)
+    assert (found.downtime_s, found.capacity_per_s) == (45, 15_000)
     assert len(read_series(text, name="mine")) == 2
 
 

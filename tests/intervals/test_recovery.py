@@ -105,16 +105,8 @@ def test_no_part_that_grows_makes_the_recovery_shorter(
     detect: Span, restart: Span, restore: Span, load: Load, more_s: float
 ) -> None:
     total = whole(detect, restart, restore, load).total
-    longer = Load(
-        rate_per_s=load.rate_per_s,
-        capacity_per_s=load.capacity_per_s,
-        interval_s=load.interval_s + more_s,
-    )
-    faster = Load(
-        rate_per_s=load.rate_per_s,
-        capacity_per_s=load.capacity_per_s * (1.0 + more_s),
-        interval_s=load.interval_s,
-    )
+    longer = replace(load, interval_s=load.interval_s + more_s)
+    faster = replace(load, capacity_per_s=load.capacity_per_s * (1.0 + more_s))
     more = exactly(more_s)
     for other in (
         whole(detect + more, restart, restore, load),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -151,8 +153,7 @@ def test_the_best_interval_for_exponential_gaps_is_t_star() -> None:
         (lambda: Trace(np.array([3.0, -1.0])), "a gap of -1 s"),
     ],
 )
-def test_a_model_of_nothing_is_an_error(make: object, message: str) -> None:
-    assert callable(make)
+def test_a_model_of_nothing_is_an_error(make: Callable[[], object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()
 

@@ -17,7 +17,8 @@ from harness.intervals.utilization import (
 )
 from tests.levels import amount
 
-TABLE_1 = [
+Row = tuple[float, int, float, float, float, float, str]
+TABLE_1: list[Row] = [
     # λ/min, n, c s, R s, δ ms, U(30 min), T* min, both as printed
     (0.05, 5, 1.60, 23.1, 27.353, 0.4222, "1.0418"),
     (0.05, 7, 3.09, 23.81, 32.652, 0.4216, "1.4526"),
@@ -31,40 +32,26 @@ costs_in_mttf = st.floats(1e-12, 10.0)
 shares = st.floats(0.0, 5.0)
 
 
-def row(index: int) -> CheckpointedSystem:
-    rate, depth, cost, restart, delay, _, _ = TABLE_1[index]
-    return CheckpointedSystem(
+@pytest.mark.parametrize("row", TABLE_1, ids=lambda row: f"{row[0]}/min, {row[1]} operators")
+def test_table_1_has_the_digits_that_are_printed(row: Row) -> None:
+    rate, depth, cost, restart, delay, at_30_min, optimum_min = row
+    system = CheckpointedSystem(
         cost_s=cost,
         failure_rate_per_s=rate / 60.0,
         restart_s=restart,
         depth=depth,
         delay_s=delay / 1000.0,
     )
+    assert f"{system.optimal_interval_s() / 60.0:.4f}" == optimum_min
+    assert system.utilization(1800.0) == pytest.approx(at_30_min, abs=1e-4)
 
 
-@pytest.mark.parametrize("index", range(6))
-def test_optimal_interval_has_the_digits_table_1_prints(index: int) -> None:
-    assert f"{row(index).optimal_interval_s() / 60.0:.4f}" == TABLE_1[index][6]
-
-
-@pytest.mark.parametrize("index", range(6))
-def test_utilization_at_30_minutes_is_table_1s(index: int) -> None:
-    assert row(index).utilization(1800.0) == pytest.approx(TABLE_1[index][5], abs=1e-4)
-
-
-def test_five_real_systems_gain_what_the_paper_says() -> None:
-    rates = np.array([0.8475, 0.1701, 0.135, 0.1161, 0.0606]) / 3600.0
+def test_five_real_systems_and_two_of_many_nodes_gain_what_the_paper_says() -> None:
+    many = [float(system_failure_rate_per_s(nodes, 1.0 / 0.0022)) for nodes in (1000, 2000)]
+    rates = np.array([0.8475, 0.1701, 0.135, 0.1161, 0.0606, *many]) / 3600.0
     system = CheckpointedSystem(cost_s=5.0, failure_rate_per_s=rates)
     gain = 100.0 * system.increase(system.optimal_interval_s(), over_s=1800.0)
-    assert gain == pytest.approx([18.91, 2.4, 1.73, 1.4, 0.5], abs=0.02)
-
-
-@pytest.mark.parametrize(("nodes", "percent"), [(1000, 68.8), (2000, 226.83)])
-def test_a_thousand_nodes_gain_what_the_paper_says(nodes: int, percent: float) -> None:
-    rate = system_failure_rate_per_s(nodes, 3600.0 / 0.0022)
-    system = CheckpointedSystem(cost_s=5.0, failure_rate_per_s=rate)
-    gain = 100.0 * system.increase(system.optimal_interval_s(), over_s=1800.0)
-    assert gain == pytest.approx(percent, abs=0.02)
+    assert gain == pytest.approx([18.91, 2.4, 1.73, 1.4, 0.5, 68.8, 226.83], abs=0.02)
 
 
 def exact_optimum(p: float) -> Decimal:

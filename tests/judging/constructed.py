@@ -12,9 +12,11 @@ from harness.failures.generators import one_target
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
 from harness.judging.loads import load_plan
+from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile
+from harness.results.record import Outcome
 from workloads.base import Workload
 from workloads.wordcount import word_count
 
@@ -96,3 +98,22 @@ def record(
         "drained": True,
     }
     return PassRecord(**{**fields, **changes})
+
+
+def judged(
+    failed: PassRecord,
+    twin: PassRecord | None = None,
+    expected: pd.DataFrame | None = None,
+    **changes: Any,
+) -> Outcome:
+    """Judge a pass by its twin, or by one in which nothing happened, and by the truth."""
+    settings: dict[str, Any] = {
+        "workload": WORKLOAD,
+        "schedule": SCHEDULE,
+        "trigger_s": 1.0,
+        "settle_s": 3.0,
+        **changes,
+    }
+    return judge(
+        twin or record(name="twin"), failed, truth() if expected is None else expected, **settings
+    )

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from harness.judging.again import FIRST, FURTHER, TRUTH, against_truth, deliveries
-from harness.judging.outcome import judge
 from tests.judging import constructed
-from tests.judging.constructed import SCHEDULE, WORKLOAD, record, truth
+from tests.judging.constructed import WORKLOAD, judged, record
 
 
 def wrong(frame: pd.DataFrame) -> pd.DataFrame:
@@ -42,15 +41,7 @@ def revised(frame: pd.DataFrame) -> pd.DataFrame:
 def test_a_kept_output_is_compared_again(spoil: object, tmp_path: Path) -> None:
     assert callable(spoil)
     given = spoil(constructed.deliveries())
-    outcome = judge(
-        record(name="twin"),
-        record(given, failures=constructed.injected()),
-        truth(),
-        workload=WORKLOAD,
-        schedule=SCHEDULE,
-        trigger_s=1.0,
-        settle_s=0.0,
-    )
+    outcome = judged(record(given, failures=constructed.injected()), settle_s=0.0)
     series = {}
     for name in (FIRST, FURTHER, TRUTH):
         file = tmp_path / f"{name}.parquet"

@@ -1,36 +1,19 @@
-"""The order in which rungs are tried."""
+"""The order in which rungs are tried; `test_calibration` has the way down to one that is held."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-
-import pytest
 
 from harness.judging.climb import Climb
 
 
-def climb_to(
-    limit: int, *, in_doubt: Callable[[int], bool] = lambda rung: False
-) -> Climb[int, int]:
+def climb_to(limit: int) -> Climb[int, int]:
     """Return a climb over numbers, of which those up to ``limit`` are held."""
-    return Climb(lambda rung: rung, lambda rung: rung <= limit, in_doubt=in_doubt)
+    return Climb(lambda rung: rung, lambda rung: rung <= limit)
 
 
 def rungs(climb: Climb[int, int]) -> tuple[list[int], int | None, int | None]:
     """Return the rungs that were tried, and the newest one that was held and that was not."""
     held, missed = (None if one is None else one.rung for one in (climb.held, climb.missed))
     return [step.rung for step in climb.steps], held, missed
-
-
-@pytest.mark.parametrize(
-    ("limit", "tried", "held"), [(3, [3], 3), (2, [3, 2], 2), (0, [3, 2, 1], None)]
-)
-def test_down_to_the_first_rung_that_is_held(
-    limit: int, tried: list[int], held: int | None
-) -> None:
-    climb = climb_to(limit)
-    climb.until_held([3, 2, 1])
-    assert rungs(climb)[:2] == (tried, held)
 
 
 def test_up_until_some_in_a_row_are_not_held() -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.cluster.clocks import Sample
-from harness.cluster.endpoints import KafkaEndpoint
 from harness.judging import clocks
 from harness.judging.clocks import PassClocks
 from harness.measure.collector import Message
@@ -13,35 +13,14 @@ from harness.measure.collector import Message
 NEAR = Sample(offset_s=0.0004, bound_s=0.0005)
 
 
-class Brokers:
-    """A broker whose clock gives these samples, one after the other."""
-
-    samples: list[Sample | None]
-
-    def __init__(self, kafka: KafkaEndpoint, topic: str) -> None:
-        assert topic == "practice"
-
-    def compare(self) -> Sample | None:
-        return self.samples.pop(0)
-
-
-class Nodes:
-    kafka = KafkaEndpoint(bootstrap="broker:9092")
-    clock_limit_s: float | None = 0.005
-
-    def __init__(self, *found: Sample | None) -> None:
-        self._found = list(found)
-
-    def clocks(self) -> Mapping[str, Sample | None]:
-        return {"r1n1": self._found.pop(0)}
-
-
 def compared(
     monkeypatch: pytest.MonkeyPatch, broker: list[Sample | None], node: list[Sample | None]
 ) -> PassClocks:
-    monkeypatch.setattr(clocks, "BrokerClock", Brokers)
-    monkeypatch.setattr(Brokers, "samples", broker, raising=False)
-    found = PassClocks(Nodes(*node), "practice")  # type: ignore[arg-type]
+    """Return the clocks of a pass after samples of the broker's and a node's clock, in turn."""
+    broker_clock = SimpleNamespace(compare=lambda: broker.pop(0))
+    monkeypatch.setattr(clocks, "BrokerClock", lambda kafka, topic: broker_clock)
+    nodes = SimpleNamespace(kafka=None, clock_limit_s=0.005, clocks=lambda: {"r1n1": node.pop(0)})
+    found = PassClocks(cast(Any, nodes), "practice")
     for _ in list(node):
         found.compare()
     return found

@@ -12,11 +12,10 @@ import pytest
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.contributions import contributions
 from harness.judging.loads import load_plan
-from harness.judging.outcome import judge
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile
-from tests.judging.constructed import START, record
+from tests.judging.constructed import START, judged, record
 from tests.workloads.agreement import START_US, by_operators, source_table
 from workloads.accident import accidents, program
 from workloads.base import Workload
@@ -79,14 +78,12 @@ def test_lost_results_fail_their_tuples_and_stand_in_the_record() -> None:
     twin, failed = a_pass(name="twin"), a_pass()
     kept = failed.deliveries.drop(index=range(10))
     lost = contributions(failed, ACCIDENTS).merge(failed.deliveries.head(10), on=IDENTITY)
-    values = judge(
-        twin,
+    values = judged(
         record(kept, plan=PLAN, load=failed.load),
+        twin,
         results(),
         workload=ACCIDENTS,
         schedule=NO_FAILURES,
-        trigger_s=1,
-        settle_s=1,
     ).values
     assert values["twin_success_rate"] == 1
     every = len(contributions(failed, ACCIDENTS))

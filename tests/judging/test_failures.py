@@ -10,7 +10,6 @@ import pytest
 
 from harness.cluster.base import Action, Victim
 from harness.failures.injector import InjectedFailure
-from harness.failures.schedule import FailureEvent
 from harness.judging.failures import detection
 from harness.results.kills import Kill, Unrecovered
 from tests.judging.constructed import (
@@ -20,9 +19,10 @@ from tests.judging.constructed import (
     START,
     deliveries,
     injected,
+    judged,
     record,
 )
-from tests.judging.test_outcome import STOPPED, done, judged, shows, values
+from tests.judging.test_outcome import STOPPED, done, shows, values
 
 
 def recoveries(latency_s: dict[int, float], *events: InjectedFailure, **changes: Any) -> Any:
@@ -60,30 +60,20 @@ def test_detection_and_recovery_as_the_papers_define_it() -> None:
     shows(found, paper_recovery_s=pytest.approx(3.0), paper_recovery_why_not=None)
 
 
+def reported(*rows: tuple[float, str, str, float, str]) -> pd.DataFrame:
+    """Return incidents: when, what, of which node, the loss that they are about, its tasks."""
+    names = ["at_s", "event", "target", "detected_unix_s", "tasks"]
+    return pd.DataFrame(rows, columns=names).assign(cause="connection")
+
+
 def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> None:
-    event = FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target="r1")
-    victims = [
-        Victim(
-            node=node,
-            reached=True,
-            processes=(7,),
-            began_unix_s=START + KILL_AT_S,
-            at_unix_s=START + KILL_AT_S + 0.1,
-        )
-        for node in ("r1n1", "r1n2")
-    ]
-    kill = InjectedFailure(
-        event=event, victims=victims, at_unix_s=START + KILL_AT_S + 0.1, lateness_s=0.0
+    kill = done(KILL_AT_S + 0.1, "kill", "r1", "r1n1", "r1n2")
+    began = [replace(victim, began_unix_s=START + KILL_AT_S) for victim in kill.victims]
+    incidents = reported(
+        (KILL_AT_S + 0.01, "detected", "r1n1", 70.0, "a"),
+        (KILL_AT_S + 0.05, "recovered", "r1n1", 70.0, "a"),
     )
-    incidents = pd.DataFrame(
-        {
-            "at_s": [KILL_AT_S + 0.01, KILL_AT_S + 0.05],
-            "event": ["detected", "recovered"],
-            "target": ["r1n1", "r1n1"],
-            "cause": ["connection", "replica"],
-        }
-    )
-    table = recoveries(STOPPED, kill, incidents=incidents)
+    table = recoveries(STOPPED, replace(kill, victims=began), incidents=incidents)
     assert table["at_s"].tolist() == pytest.approx([KILL_AT_S])
     assert table["detection_s"].tolist() == pytest.approx([0.01])
     assert table["paper_recovery_s"].tolist() == pytest.approx([0.04])
@@ -91,12 +81,6 @@ def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> Non
 
 def failure(at_s: float, *nodes: str) -> Kill:
     return Kill(action="kill", target="+".join(nodes), scope="nodes", nodes=nodes, at_s=at_s)
-
-
-def reported(*rows: tuple[float, str, str, float, str]) -> pd.DataFrame:
-    """Return incidents: when, what, of which node, the loss that they are about, its tasks."""
-    names = ["at_s", "event", "target", "detected_unix_s", "tasks"]
-    return pd.DataFrame(rows, columns=names).assign(cause="connection")
 
 
 def test_a_detection_belongs_to_the_newest_failure_of_its_node() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import namedtuple
-from collections.abc import Mapping
-from typing import ClassVar, cast
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import cast
 
 import psutil
 import pytest
@@ -18,31 +19,23 @@ from harness.judging.metering import Meter
 from harness.results.record import Outcome, Profile
 
 Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal", "idle"])
+Usages = Callable[[], Mapping[str, Usage]]
 
 
-class Nodes:
-    """A cluster that only reports its usage."""
-
-    backend = "local"
-
-    def usage(self) -> Mapping[str, Usage]:
-        return {"r1n1": counted(3.0)}
-
-
-def counted(cpu_s: float | None) -> Usage:
+def counted(cpu_s: float) -> Usage:
     return Usage(
         cpu_s=cpu_s, resident_bytes=1, received_bytes=None, sent_bytes=None, method="a test's"
     )
 
 
+def meter_of(nodes: Usages, drivers: Usages = dict) -> Meter:
+    """Return a meter of a cluster that only reports its usage."""
+    return Meter(cast(Cluster, SimpleNamespace(backend="local", usage=nodes)), drivers)
+
+
 def test_the_busiest_node_has_used_most_since_the_first_sample() -> None:
-    class Working(Nodes):
-        spent: ClassVar = {"r1n1": [9.0, 9.5, 9.5], "r1n2": [3.0, 5.0, 9.0], "driver": [0.0] * 3}
-
-        def usage(self) -> Mapping[str, Usage]:
-            return {name: counted(values.pop(0)) for name, values in self.spent.items()}
-
-    meter = Meter(cast(Cluster, Working()), dict)
+    spent = {"r1n1": [9.0, 9.5], "r1n2": [3.0, 5.0], "driver": [0.0, 0.0]}
+    meter = meter_of(lambda: {name: counted(values.pop(0)) for name, values in spent.items()})
     meter.sample()
     meter.sample()
     assert meter.busiest(["r1n1", "r1n2"]) == "r1n2"
@@ -52,18 +45,16 @@ def test_the_busiest_node_has_used_most_since_the_first_sample() -> None:
 
 def test_a_meter_does_not_die_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.judging.metering.INTERVAL_S", 0.0)
-    calls = 0
+    answers = iter([dict[str, Usage]()])
 
     def usage() -> Mapping[str, Usage]:
-        nonlocal calls
-        calls += 1
-        if calls > 1:
+        if (answer := next(answers, None)) is None:
             raise RuntimeError("the counters are gone")
-        return {}
+        return answer
 
     with (
         pytest.raises(RuntimeError, match="the counters are gone"),
-        Meter(cast(Cluster, Nodes()), usage) as meter,
+        meter_of(lambda: {"r1n1": counted(3.0)}, usage) as meter,
     ):
         meter._thread.join(10)
 

@@ -16,7 +16,7 @@ from harness.engines.deliveries import decode, relative_windows
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import FailureEvent
 from harness.judging.foreign import ForeignLoad, worst_of
-from harness.judging.outcome import TWIN_BEHIND, judge
+from harness.judging.outcome import TWIN_BEHIND
 from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.measure.facts import FACTS
@@ -26,35 +26,17 @@ from harness.results.record import Outcome
 from tests.judging.constructed import (
     KILL_AT_S,
     RATE,
-    SCHEDULE,
     START,
     WORKLOAD,
     deliveries,
     injected,
+    judged,
     record,
     truth,
 )
 
 STOPPED = {start: 8.0 - (start - 7) for start in range(7, 14)}
 """Windows due from the kill on arrive together, seven seconds later."""
-
-
-def judged(
-    failed: PassRecord,
-    twin: PassRecord | None = None,
-    expected: pd.DataFrame | None = None,
-    **changes: Any,
-) -> Outcome:
-    settings: dict[str, Any] = {
-        "workload": WORKLOAD,
-        "schedule": SCHEDULE,
-        "trigger_s": 1.0,
-        "settle_s": 3.0,
-        **changes,
-    }
-    return judge(
-        twin or record(name="twin"), failed, truth() if expected is None else expected, **settings
-    )
 
 
 def values(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
@@ -88,6 +70,9 @@ def test_a_run_without_any_effect() -> None:
     assert found["latency_p50_s"] == pytest.approx(1.0)
     assert (found["duplicates"], found["accuracy_first"]) == (0, 1)
     assert found["kills_done"] == found["kills_planned"] == 1
+    assert found["twin_first"] is False, "both began at once"
+    earlier = record(name="twin", start_unix_s=START - 60)
+    assert judged(record(failures=injected()), earlier).values["twin_first"] is True
     shows(found, processes_killed=2, killed_at_s=pytest.approx(KILL_AT_S + 0.1))
 
 
@@ -122,24 +107,6 @@ def test_a_twin_that_lost_results_does_not_make_the_output_unequal() -> None:
     assert found["incomplete"] == "the twin lost results"
     lost = judged(record(deliveries().drop(index=40), failures=injected()), twin).values
     assert lost["output_equals_twin"] is False
-
-
-def late_kill(seconds: float) -> PassRecord:
-    kill, restart = injected()
-    return record(failures=[replace(kill, lateness_s=seconds), restart])
-
-
-def test_a_kill_that_came_late_makes_a_run_invalid() -> None:
-    """At a checkpoint each second, 0.05 s are allowed."""
-    assert judged(late_kill(0.05)).invalid is None
-    outcome = judged(late_kill(0.2))
-    assert outcome.invalid is not None
-    assert "the kill came 0.200 s late" in outcome.invalid
-    assert (outcome.values["kill_lateness_s"], outcome.values["punctual_s"]) == (0.2, 0.05)
-    untimed = judged(late_kill(0.2), timed=False)
-    assert untimed.invalid is None
-    assert judged(late_kill(0.2), punctual_s=0.3).invalid is None
-    assert judged(late_kill(0.02), trigger_s=0.1).invalid is None, "0.02 s are always allowed"
 
 
 def averages(form: Callable[[Decimal], Any], name: str = "failures", **changes: Any) -> PassRecord:
@@ -209,7 +176,10 @@ def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
     for clock in ("broker", "clock"):
         conditions |= {f"{clock}_offset_s": 0.0, f"{clock}_bound_s": 0.001}
     machine = worst_of([ForeignLoad(foreign_share=0.0, steal_share=0.0).conditions()])
-    given = {*values(conditions=conditions), *machine}
+    twin = record(name="twin", conditions=conditions)
+    run = judged(record(failures=injected(), conditions=conditions), twin)
+    given = {*run.values, *machine}
+    assert {"twin_foreign_share", "twin_other_clusters"} <= given
     facts = {name for name in given if describe(name) is None}
     assert {name.removeprefix("twin_") if name not in FACTS else name for name in facts} == set(
         FACTS
@@ -240,29 +210,6 @@ def test_an_injector_that_is_off_measures_no_recovery() -> None:
     shows(found, processes_killed=0, recovery_s=None, output_gap_s=None, kill_lateness_s=None)
 
 
-def dropping() -> pd.DataFrame:
-    return pd.DataFrame({"at_s": [1.0], "dropped_rows": [3], "rows": [9]})
-
-
-def test_rows_that_the_twin_dropped_make_a_run_invalid() -> None:
-    outcome = judged(record(name="other"), record(name="twin", batches=dropping()))
-    assert outcome.invalid is not None
-    assert "twin: the watermark dropped 3 rows" in outcome.invalid
-
-
-def test_rows_dropped_after_a_failure_alone_are_a_finding_about_the_engine() -> None:
-    outcome = judged(record(failures=injected(), batches=dropping()))
-    assert outcome.invalid is None
-    assert (outcome.values["dropped_rows"], outcome.values["twin_dropped_rows"]) == (3, 0)
-
-
-def test_a_clock_that_jumped_makes_a_run_invalid() -> None:
-    assert judged(record(clock_jump_s=0.01, failures=injected())).invalid is None
-    outcome = judged(record(clock_jump_s=-3.0, failures=injected()))
-    assert outcome.invalid is not None
-    assert "clock jumped by -3.000 s" in outcome.invalid
-
-
 def test_a_clock_that_is_known_too_badly_makes_times_null_and_no_run_invalid() -> None:
     outcome = judged(record(unclear_clock="the clock of r1n1 is vague", failures=injected()))
     assert (outcome.invalid, outcome.again) == (None, None)
@@ -271,14 +218,6 @@ def test_a_clock_that_is_known_too_badly_makes_times_null_and_no_run_invalid() -
     assert outcome.values["latency_p50_s"] is None
     assert outcome.values["recovery_s"] is None
     assert judged(record(failures=injected())).values["latency_p50_s"] is not None
-
-
-def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:
-    behind = record(failures=injected())
-    behind = replace(behind, load=replace(behind.load, invalid="3 % were late"))
-    assert judged(behind).invalid == "failures: 3 % were late"
-    fewer = replace(behind, load=replace(behind.load, invalid=None, records=17))
-    assert judged(fewer).invalid == "failures: 17 of 3000 records were sent"
 
 
 def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
@@ -301,37 +240,6 @@ def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
     gap.loc[gap["who"] == "drivers", ["cpu_s", "resident_bytes"]] = float("nan")
     found = values(usage=pd.concat([usage, gap]).sort_values("at_s", kind="stable"))
     shows(found, cpu_s=pytest.approx(6 + 3), resident_bytes=190)
-
-
-def test_a_counter_that_was_read_while_a_process_ended_has_not_begun_anew() -> None:
-    """Such a fall once counted whole lifetimes as parts of a pass: 1.8 cores in place of 0.3."""
-    for seen, grown in (([31.0, 2.0, 31.5], 0.5), ([31.0, 30.99, 30.99], 0.0)):
-        usage = pd.DataFrame(
-            {"at_s": range(len(seen)), "who": "r1n1", "cpu_s": seen, "resident_bytes": 1}
-        )
-        assert values(usage=usage)["cpu_s"] == pytest.approx(grown)
-
-
-def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
-    slow = dict.fromkeys(range(-1, 30), 6.0)
-    twin = record(deliveries(slow), name="twin")
-    found = judged(record(deliveries(slow), failures=injected()), twin).values
-    shows(found, twin_kept_up=False, recovery_s=None, output_gap_s=None, output_equals_truth=True)
-    assert values()["twin_kept_up"] is True
-
-
-def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() -> None:
-    """It is valid: equality holds, but it answers less than the question."""
-    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
-    behind = judged(record(failures=injected()), twin)
-    assert behind.invalid is None
-    assert behind.again == TWIN_BEHIND
-    assert judged(record(failures=injected())).again is None
-    assert judged(record(failures=injected()), twin, timed=False).again is None
-    assert judged(record(failures=injected()), twin, stationary=False).again is None
-
-
-# First, last, stable, tentative
 
 
 def corrected(row: int) -> pd.DataFrame:
@@ -365,10 +273,58 @@ def test_output_that_stayed_tentative_does_not_equal_the_truth() -> None:
     assert (found["accuracy_last"], found["uncorrected"]) == (1, 1)
 
 
-def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
-    usage = record().usage
-    after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
-    assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)
+def test_a_kill_that_reached_nobody_is_not_done() -> None:
+    missed = [replace(done, victims=[]) for done in injected()]
+    found = judged(record(failures=missed)).values
+    assert (found["kills_done"], found["nodes_killed"]) == (0, [])
+
+
+LOAD = record().load
+DROPPING = pd.DataFrame({"at_s": [1.0], "dropped_rows": [3], "rows": [9]})
+
+
+@pytest.mark.parametrize(
+    ("twin", "failed", "why"),
+    [
+        ({"batches": DROPPING}, {}, "twin: the watermark dropped 3 rows"),
+        ({}, {"batches": DROPPING}, None),
+        ({}, {"clock_jump_s": 0.01}, None),
+        ({}, {"clock_jump_s": -3.0}, "clock jumped by -3.000 s"),
+        ({}, {"load": replace(LOAD, invalid="3 % were late")}, "failures: 3 % were late"),
+        ({}, {"load": replace(LOAD, records=17)}, "failures: 17 of 3000 records were sent"),
+    ],
+    ids=[
+        "the twin dropped rows",
+        "rows dropped after a failure alone are a finding about the engine",
+        "a clock that hardly moved",
+        "a clock that jumped",
+        "a load that fell behind",
+        "a load that was not sent",
+    ],
+)
+def test_a_pass_that_was_not_as_planned_makes_a_run_invalid(
+    twin: dict[str, Any], failed: dict[str, Any], why: str | None
+) -> None:
+    found = judged(record(failures=injected(), **failed), record(name="twin", **twin))
+    assert (found.invalid is None) if why is None else (why in str(found.invalid))
+    dropped = (found.values["dropped_rows"], found.values["twin_dropped_rows"])
+    assert dropped == (3 if "batches" in failed else 0, 3 if "batches" in twin else 0)
+
+
+def test_a_kill_that_came_late_makes_a_run_invalid() -> None:
+    """At a checkpoint each second, 0.05 s are allowed."""
+
+    def late(seconds: float, **changes: Any) -> Outcome:
+        kill, restart = injected()
+        return judged(record(failures=[replace(kill, lateness_s=seconds), restart]), **changes)
+
+    assert late(0.05).invalid is None
+    outcome = late(0.2)
+    assert "the kill came 0.200 s late" in str(outcome.invalid)
+    assert (outcome.values["kill_lateness_s"], outcome.values["punctual_s"]) == (0.2, 0.05)
+    assert late(0.2, timed=False).invalid is None
+    assert late(0.2, punctual_s=0.3).invalid is None
+    assert late(0.02, trigger_s=0.1).invalid is None, "0.02 s are always allowed"
 
 
 def test_the_latest_kill_decides() -> None:
@@ -377,7 +333,29 @@ def test_the_latest_kill_decides() -> None:
     assert "at 12 s" in str(judged(record(failures=both)).invalid)
 
 
-def test_a_kill_that_reached_nobody_is_not_done() -> None:
-    missed = [replace(done, victims=[]) for done in injected()]
-    found = judged(record(failures=missed)).values
-    assert (found["kills_done"], found["nodes_killed"]) == (0, [])
+def test_a_run_whose_twin_fell_behind_has_no_recovery_and_is_made_again_where_times_count() -> None:
+    """It is valid: equality holds, but it answers less than the question."""
+    failed, usual = record(failures=injected()), judged(record(failures=injected()))
+    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    behind = judged(failed, twin)
+    assert (behind.invalid, behind.again) == (None, TWIN_BEHIND)
+    shows(behind.values, twin_kept_up=False, recovery_s=None, output_gap_s=None)
+    assert behind.values["output_equals_truth"] is True
+    assert judged(failed, twin, timed=False).again is None
+    assert judged(failed, twin, stationary=False).again is None
+    assert (usual.again, usual.values["twin_kept_up"]) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "grown"),
+    [([31.0, 2.0, 31.5], 0.5), ([31.0, 30.99, 30.99], 0.0), ([1.0, 4.0, 0.5], 3.5)],
+    ids=["it comes back", "it hardly fell", "it begins anew"],
+)
+def test_a_counter_that_falls_has_begun_anew_only_if_it_stays_low(
+    seen: list[float], grown: float
+) -> None:
+    """One read while a process ended once counted whole lifetimes: 1.8 cores in place of 0.3."""
+    usage = pd.DataFrame(
+        {"at_s": range(len(seen)), "who": "r1n1", "cpu_s": seen, "resident_bytes": 1}
+    )
+    assert values(usage=usage)["cpu_s"] == pytest.approx(grown)

@@ -121,10 +121,22 @@ def test_a_pass_whose_failures_ended_nothing_is_made_again(felt: list[bool], mad
     assert [plan.name for plan in runner.plans] == ["kill"] * made
 
 
-@pytest.mark.parametrize(("profile", "timed"), [(Profile.SMOKE, False), (Profile.QUICK, True)])
+@pytest.mark.parametrize(
+    ("profile", "timed", "repeat", "order"),
+    [
+        (Profile.SMOKE, False, 0, ["twin", "one", "other"]),
+        (Profile.QUICK, True, 1, ["one", "other", "twin"]),
+    ],
+)
 @pytest.mark.parametrize(("one_truth", "computed"), [(False, 2), (True, 1)])
-def test_the_smoke_profile_alone_keeps_late_passes_and_one_truth_serves_all_where_a_run_says_so(
-    profile: Profile, timed: bool, one_truth: bool, computed: int, monkeypatch: pytest.MonkeyPatch
+def test_smoke_alone_keeps_late_passes_one_truth_may_serve_all_and_the_twin_takes_turns(
+    profile: Profile,
+    timed: bool,
+    repeat: int,
+    order: list[str],
+    one_truth: bool,
+    computed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[dict[str, Any]] = []
 
@@ -133,7 +145,9 @@ def test_the_smoke_profile_alone_keeps_late_passes_and_one_truth_serves_all_wher
         return Outcome(series={SERIES: pd.DataFrame({"at_s": [1.0]})})
 
     runner = Answers()
-    context = SimpleNamespace(profile=profile, repeat=0, progress=lambda *_: None, directory=Path())
+    context = SimpleNamespace(
+        profile=profile, repeat=repeat, progress=lambda *_: None, directory=Path()
+    )
     runner.context = cast(Context, context)
     fakes = {"judge": judge, "score": lambda *_: None, "open_runner": lambda *_: runner}
     for name, fake in fakes.items():
@@ -144,4 +158,4 @@ def test_the_smoke_profile_alone_keeps_late_passes_and_one_truth_serves_all_wher
     measure_each(run, variants, cluster, runner.context)
     assert [(each["timed"], each["stationary"]) for each in given] == [(timed, False)] * 2
     assert sum(runner.truths) == computed
-    assert [plan.name for plan in runner.plans] == ["twin", "one", "other"]
+    assert [plan.name for plan in runner.plans] == order

@@ -12,11 +12,10 @@ from typing import cast
 import pytest
 
 from harness.failures.schedule import NO_FAILURES
-from harness.judging.outcome import judge
 from harness.judging.table_sink import TableWriter, table_rows
 from harness.measure.collector import Collector, Message
 from harness.measure.versions import STABILITY, Stability
-from tests.judging.constructed import WORKLOAD, deliveries, record, truth
+from tests.judging.constructed import judged, record, truth
 from workloads.accident import accidents
 from workloads.base import Workload
 
@@ -93,16 +92,8 @@ def test_what_goes_wrong_is_raised_to_whoever_waits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dropped", "equal"), [(0, True), (2, False)])
 def test_a_run_compares_the_table_with_the_truth(dropped: int, equal: bool) -> None:
-    failed = record(deliveries(), table=truth().iloc[dropped:])
-    values = judge(
-        record(name="twin"),
-        failed,
-        truth(),
-        workload=WORKLOAD,
-        schedule=NO_FAILURES,
-        trigger_s=1,
-        settle_s=3,
-    ).values
+    failed = record(table=truth().iloc[dropped:])
+    values = judged(failed, schedule=NO_FAILURES).values
     assert values["table_equals_truth"] is equal
     assert values["table_rows"] == len(truth()) - dropped
     assert ("missing" in values["table_difference"]) is not equal

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 from harness.load.generator import LoadGenerator
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
+from tests.cluster.helpers import eventually
 from workloads.base import Reference
 
 pytestmark = pytest.mark.slow
@@ -78,7 +79,9 @@ def stream(rate: RateProfile, partitions: int = 2, topic: str = "lines", **sourc
     return Stream(topic=topic, partitions=partitions, rate=rate, records=records)
 
 
-def generate(broker: Broker, log: Path, *streams: Stream, **options: Any) -> LoadGenerator:
+def generate(
+    broker: Broker | KafkaEndpoint, log: Path, *streams: Stream, **options: Any
+) -> LoadGenerator:
     plan = LoadPlan(streams=streams)
     return LoadGenerator(plan, broker, log=log, **options)  # type: ignore[arg-type]
 
@@ -102,27 +105,6 @@ def test_every_record_is_where_and_when_the_plan_says(broker: Broker, tmp_path: 
         )
 
 
-def test_markers_move_time_on_where_no_record_comes(broker: Broker, tmp_path: Path) -> None:
-    """Behind everything that is earlier, and none before its instant's records."""
-    rate = RateProfile(((0.2, 100), (0.5, 0), (0.3, 100)))
-    planned = replace(stream(rate), marker_s=0.1, marker=b"marker")
-    start = float(int(time.time()) + 2)
-    with generate(broker, tmp_path / "log", planned) as load:
-        load.start(start)
-        assert load.wait(60)
-        assert load.result().records == planned.rate.records == 50
-    for partition in range(2):
-        got = broker.read("lines", partition, 30)
-        times = [round(item[1] / 1000 - start, 3) for item in got]
-        marks = [at for at, item in zip(times, got, strict=True) if item[2] == b"marker"]
-        assert marks == sorted(set(marks))
-        assert any(0.25 < at < 0.65 for at in marks), "in the pause, too"
-        for number, (at, item) in enumerate(zip(times, got, strict=True)):
-            if item[2] == b"marker":
-                assert max(times[:number], default=0.0) < at + 0.1, "the batch before is whole"
-                assert min(times[number + 1 :], default=9.0) >= at, "nothing of it comes later"
-
-
 def test_a_schedule_that_was_not_kept_is_invalid(broker: Broker, tmp_path: Path) -> None:
     slow = stream(RateProfile.constant(2000, 0.5), seconds_per_call=0.3)
     with generate(broker, tmp_path / "log", slow) as load:
@@ -140,7 +122,7 @@ def test_records_that_a_dead_broker_did_not_take_are_counted(tmp_path: Path) -> 
     planned = stream(RateProfile.constant(2000, 60))
     with generate(broker, tmp_path / "log", planned, delivery_timeout_s=2) as load:
         load.start(time.time())
-        wait_until(lambda: load.progress.acknowledged > 0)
+        eventually(lambda: load.progress.acknowledged > 0)
         broker.close()
         assert load.wait(60), "it gives up by itself, long before the plan's end"
         with pytest.raises(EnvironmentFailure, match=r"took \d+ of 120000 records \(.+\)"):
@@ -156,26 +138,16 @@ def test_a_source_that_fails_is_shown(broker: Broker, tmp_path: Path) -> None:
             load.result()
 
 
-def test_it_ends_with_its_parent(broker: Broker, tmp_path: Path) -> None:
+def test_its_process_shows_no_credentials_and_ends_with_its_parent(
+    broker: Broker, tmp_path: Path
+) -> None:
     load = generate(broker, tmp_path / "log", stream(RateProfile.constant(100, 3600)))
     load.start(time.time())
+    command = Path(f"/proc/{load._child.pid}/cmdline").read_bytes()
+    surroundings = Path(f"/proc/{load._child.pid}/environ").read_bytes()
+    assert b"harness.load.child" in command
+    assert broker.bootstrap.encode() not in command + surroundings, "all of it comes by stdin"
     load._child.hang_up()  # what the kernel does when the harness is killed
     assert load.wait(30)
     assert load._child.exit_code == 1
     load.stop()
-
-
-def test_credentials_are_on_no_command_line(broker: Broker, tmp_path: Path) -> None:
-    with generate(broker, tmp_path / "log", stream(RateProfile.constant(100, 1))) as load:
-        load.wait_ready()
-        command = Path(f"/proc/{load._child.pid}/cmdline").read_bytes()
-        surroundings = Path(f"/proc/{load._child.pid}/environ").read_bytes()
-    assert b"harness.load.child" in command
-    assert broker.bootstrap.encode() not in command + surroundings, "all of it comes by stdin"
-
-
-def wait_until(condition: Any, within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

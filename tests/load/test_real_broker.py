@@ -1,33 +1,26 @@
-"""The generator against a real broker with credentials, alive and then killed."""
+"""A real broker with credentials: results in transactions, its settings, and its death."""
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaConsumer
 
 from harness.cluster.backends import remove_made
 from harness.cluster.base import BROKER, Action, ClusterSpec
 from harness.cluster.configuration import OWN_SETTINGS
-from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.kafka_streams.engine import _of_broker
 from harness.engines.settings import demand_reported
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure
-from harness.load.generator import LoadGenerator
-from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector
-from workloads.base import Reference
+from tests.cluster.helpers import eventually
+from tests.load.test_generator import generate, stream
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.deep]
 
@@ -38,52 +31,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with LocalCluster(ClusterSpec(racks=1), directory, keep=True, remove=remove_made) as cluster:
         cluster.start(print)
         yield cluster
-
-
-def lines(kafka: KafkaEndpoint, topic: str, rate: RateProfile) -> Stream:
-    admin = AdminClient(kafka.confluent())
-    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(timeout=30)
-    source = {"paths": [], "partitions": 3, "seed": 1}
-    records = Reference(target="datasets.text:TextLines", parameters=source)
-    return Stream(topic=topic, partitions=3, rate=rate, records=records)
-
-
-def read_by_another(kafka: KafkaEndpoint, topic: str, count: int) -> Iterator[Any]:
-    """Read the first ``count`` records with another client, which checks the batches' checksums."""
-    consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=kafka.bootstrap,
-        security_protocol=kafka.security_protocol,
-        sasl_mechanism=kafka.mechanism,
-        sasl_plain_username=kafka.username,
-        sasl_plain_password=kafka.password,
-        auto_offset_reset="earliest",
-        check_crcs=True,
-        consumer_timeout_ms=60_000,
-    )
-    try:
-        yield from itertools.islice(consumer, count)
-    finally:
-        consumer.close()
-
-
-def test_another_client_reads_every_record_at_its_intended_time(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    stream = lines(cluster.kafka, "read-back", RateProfile.constant(3_000, 1))
-    start = float(int(time.time()) + 5)
-    with LoadGenerator(LoadPlan(streams=[stream]), cluster.kafka, log=tmp_path / "log") as load:
-        load.start(start)
-        assert load.wait(60)
-    source, seen = stream.records.build(), dict.fromkeys(range(3), 0)
-    for record in read_by_another(cluster.kafka, "read-back", 3_000):
-        number = seen[record.partition]
-        assert record.offset == number
-        assert record.value == source.payloads(record.partition, number, 1)[0]
-        meant_s = float(stream.intended_s(record.partition, np.array([number]))[0]) + start
-        assert abs(record.timestamp / 1000 - meant_s) <= 0.001
-        seen[record.partition] += 1
-    assert list(seen.values()) == list(stream.counts())
 
 
 def test_a_result_in_a_transaction_arrives_with_its_end(cluster: LocalCluster) -> None:
@@ -134,15 +81,13 @@ def test_the_brokers_settings_are_those_of_the_run(cluster: LocalCluster) -> Non
 
 def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: Path) -> None:
     """The broker is back afterwards, for the other tests."""
-    stream = lines(cluster.kafka, "interrupted", RateProfile.constant(1000, 300))
-    plan = LoadPlan(streams=[stream])
-    options = {"log": tmp_path / "log", "delivery_timeout_s": 3}
-    with LoadGenerator(plan, cluster.kafka, **options) as load:  # type: ignore[arg-type]
+    planned = stream(RateProfile.constant(1000, 300), topic="interrupted")
+    with (
+        topics(cluster.kafka, {"interrupted": 2}),
+        generate(cluster.kafka, tmp_path / "log", planned, delivery_timeout_s=3) as load,
+    ):
         load.start(time.time())
-        deadline = time.monotonic() + 60
-        while not load.progress.acknowledged:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        eventually(lambda: load.progress.acknowledged > 0)
         cluster.apply(Action.KILL, BROKER)
         try:
             assert load.wait(60), "it gives up long before the schedule ends"
@@ -150,4 +95,3 @@ def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: P
                 load.result()
         finally:
             cluster.restore(print)
-    assert load.progress.acknowledged > 0

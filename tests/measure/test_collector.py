@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -12,17 +12,10 @@ from harness.measure import collector as collecting
 from harness.measure.collector import Collector
 from harness.measure.commits import Batch, readable
 from tests.engines.tasks.pushing import FETCH, pushing_broker
+from tests.load.test_generator import Broker
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[dict[str, str]]:
-    mock = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
-    brokers = mock.list_topics("out", timeout=10).brokers.values()
-    yield {"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in brokers)}
-    mock.flush(0)  # it lives as long as this producer
-
-
-def send(client: dict[str, str], topic: str, *values: tuple[int, int, bytes]) -> None:
+def send(client: Mapping[str, str | int], topic: str, *values: tuple[int, int, bytes]) -> None:
     """Send records of (partition, timestamp in ms, value), from copy 3."""
     producer = Producer({**client, "linger.ms": 0})
     producer.list_topics(topic, timeout=10)
@@ -32,7 +25,9 @@ def send(client: dict[str, str], topic: str, *values: tuple[int, int, bytes]) ->
         assert producer.flush(10) == 0
 
 
-def test_everything_is_read_in_the_order_of_arrival(client: dict[str, str]) -> None:
+def test_everything_is_read_in_the_order_of_arrival() -> None:
+    broker = Broker()
+    client = broker.confluent()
     send(client, "two", (0, 2000, b"second"), (1, 1000, b"first"), (1, 3000, b"third"))
     with Collector(client, "two", 2, copy_header="copy") as collector:
         messages = collector.finish()
@@ -40,6 +35,7 @@ def test_everything_is_read_in_the_order_of_arrival(client: dict[str, str]) -> N
     assert [m.value for m in messages] == [b"first", b"second", b"third"]
     assert [m.append_ms for m in messages] == [1000, 2000, 3000]
     assert {m.copy for m in messages} == {3}
+    broker.close()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The success of tuples, against cases counted by hand and a literal count."""
+"""The success of tuples, against a literal count."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S, first_arrivals_s, 
 from tests.levels import amount
 
 NEVER = float("inf")
-
-
-def rate(*tuples: tuple[float, float], until_s: float = 60) -> float | None:
-    """Return the success rate of (sent, arrived) pairs."""
-    sent_s, arrival_s = np.array(tuples, dtype=float).reshape(-1, 2).T
-    return success_rate(sent_s, arrival_s, until_s=until_s)
 
 
 def test_timeout_and_drain_are_the_edge_papers() -> None:

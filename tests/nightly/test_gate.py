@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +15,8 @@ from harness.nightly import gate, revisions
 from harness.nightly.gate import claim_changes, measure_night
 from harness.nightly.history import ClaimNight, Night
 from harness.nightly.metrics import HOT_LOOPS, METRICS, RECOVERIES, Metric, chosen, turns_of
-from harness.nightly.moves import moves
 from harness.nightly.sampling import BENCHMARKS, Gathered
 from harness.nightly.statistics import Change, Pairs
-from tests.nightly.test_history import night
 
 
 def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
@@ -109,40 +107,36 @@ def test_results_lost_by_one_kill_alone_are_a_note(monkeypatch: pytest.MonkeyPat
     assert [note for note in night.notes if "up to 7 in 1 of 5 kills" in note]
 
 
-def test_a_level_that_moved_names_the_commit_of_the_repository(repository: Path) -> None:
-    slow, fast = revisions.git("log", "--format=%h").splitlines()
-    levels = [(fast, 1.0)] * 10 + [(slow, 1.3)] * 4
-    nights = [
-        replace(night(number, seconds=level * (1 + number % 2 / 50)), commit=commit)
-        for number, (commit, level) in enumerate(levels)
-    ]
-    (move,) = moves(nights)
-    sentence = move.sentence(revisions.commits_between)
-    assert move.worse
-    assert sentence.endswith(f"moved by +30% with the commit {slow} (def broken(:)"), sentence
-    assert not moves(nights[:-1]), "the third night is not certain"
+def write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def commit(root: Path, subject: str) -> None:
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", subject], check=True)
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a repository with a revision that runs and one that does not."""
-    root = tmp_path / "repository"
-    (root / "harness" / "cli").mkdir(parents=True)
-    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
-
-    def commit(text: str) -> None:
-        (root / "harness" / "cli" / "__init__.py").write_text("")
-        (root / "harness" / "cli" / "__main__.py").write_text(text)
-        (root / "requirements.lock").write_text("")
-        subprocess.run([*git, "add", "-A"], check=True)
-        subprocess.run([*git, "commit", "-qm", text.splitlines()[0]], check=True)
-
-    subprocess.run([*git, "init", "-q"], check=True)
-    commit("print('version 1')")
-    commit("def broken(:")
+    root, program = tmp_path / "repository", "harness/cli/__main__.py"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    write(root, {"harness/cli/__init__.py": "", "requirements.lock": ""})
+    for text in ("print('version 1')", "def broken(:"):
+        write(root, {program: text})
+        commit(root, text)
     monkeypatch.setattr(revisions, "ROOT", root)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return root
+
+
+def test_the_commits_between_two_are_named(repository: Path) -> None:
+    after, before = revisions.git("log", "--format=%h").splitlines()
+    assert revisions.commits_between(before, after) == [f"{after} (def broken(:)"]
+    assert revisions.commits_between("elsewhere", after) == []
 
 
 def test_a_revision_is_built_once_beside_the_tree(repository: Path) -> None:
@@ -166,33 +160,26 @@ def test_a_revision_that_is_not_there_is_named(repository: Path) -> None:
         revisions.resolve("nonsense")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "counts"),
-    [
-        ("README.md", "other words", False),
-        ("docs/example.yaml", "a: 1", False),
-        ("tests/test_a.py", "assert True", False),
-        ("harness/a.py", '"""Another docstring."""\n\n# and a comment\nA = 1\n', False),
-        ("harness/a.py", '"""A docstring."""\nA = 2\n', True),
-        ("harness/new.py", "A = 1\n", True),
-        ("requirements.lock", "numpy==3\n", True),
-    ],
-)
-def test_only_what_is_measured_counts_as_changed(
-    repository: Path, name: str, text: str, counts: bool
-) -> None:
-    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
-    (repository / "harness" / "a.py").write_text('"""A docstring."""\nA = 1\n')
-    subprocess.run([*git, "add", "-A"], check=True)
-    subprocess.run([*git, "commit", "-qm", "a module"], check=True)
+def test_only_what_is_measured_counts_as_changed(repository: Path) -> None:
+    module = '"""A docstring."""\nA = 1\n'
+    write(repository, {"harness/a.py": module, "harness/b.py": module})
+    commit(repository, "modules")
     head = revisions.resolve("HEAD")
     assert revisions.changed_code(head) == []
-    (repository / name).parent.mkdir(exist_ok=True)
-    (repository / name).write_text(text)
-    assert revisions.changed_code(head) == ([name] if counts else [])
-    subprocess.run([*git, "add", "-A"], check=True)
-    subprocess.run([*git, "commit", "-qm", "a change"], check=True)
-    assert revisions.changed_code(head) == ([name] if counts else [])
+    changed = {
+        "README.md": "other words",
+        "docs/example.yaml": "a: 1",
+        "tests/test_a.py": "assert True",
+        "harness/a.py": '"""Another docstring."""\n\n# and a comment\nA = 1\n',
+        "harness/b.py": '"""A docstring."""\nA = 2\n',
+        "harness/new.py": "A = 1\n",
+        "requirements.lock": "numpy==3\n",
+    }
+    counted = ["harness/b.py", "harness/new.py", "requirements.lock"]
+    write(repository, changed)
+    assert revisions.changed_code(head) == counted
+    commit(repository, "a change")
+    assert revisions.changed_code(head) == counted
 
 
 def test_a_reworded_claim_is_the_same_by_its_id() -> None:

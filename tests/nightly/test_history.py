@@ -82,7 +82,6 @@ WHOLE = asdict(night(0))
     ("line", "words"),
     [
         ("not json", "line 2: not a night"),
-        ("[]", "line 2: not a night"),
         ('{"no": "schema"}', "line 2: not a night"),
         (json.dumps({**WHOLE, "schema": 99}), "schema 99.*\n.*update this checkout"),
         (json.dumps({name: WHOLE[name] for name in WHOLE if name != "metrics"}), "line 2"),
@@ -95,21 +94,6 @@ def test_a_line_that_is_no_night_is_named(tmp_path: Path, line: str, words: str)
     history.append(night(1))
     with pytest.raises(UsageError, match=words):
         history.read(MACHINE)
-
-
-def test_a_level_that_moves_is_marked_where_it_moves() -> None:
-    noise = 1.0 + generator(5, "history").normal(0.0, 0.02, 40)
-    steps = [1.0] * 15 + [1.25] * 25
-    (found,) = change_points([level * each for level, each in zip(steps, noise, strict=True)])
-    assert abs(found - 15) <= 1
-
-
-def test_a_level_that_may_be_zero_moves_by_its_unit() -> None:
-    nights = np.repeat([0.0, 3.0], 10)
-    points = change_points(nights.tolist(), "s")
-    assert points == [10]
-    assert steps(nights, points, "s") == [3.0]
-    assert change_points([0.0] * 20, "results") == []
 
 
 def test_a_level_is_that_of_its_own_nights() -> None:
@@ -157,6 +141,7 @@ def test_a_move_is_found_once_with_the_commits_on_both_of_its_sides() -> None:
     assert move.worse
     assert move.step == pytest.approx(0.3, abs=0.03)
     assert (move.before, move.after) == (nights[9].commit, nights[10].commit)
+    assert f"moved by {move.step:+.0%} in the commits from" in move.sentence(lambda *_: [])
 
 
 def test_an_outage_that_grew_is_a_move_in_seconds() -> None:

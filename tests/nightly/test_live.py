@@ -199,13 +199,6 @@ def wait_for_pid(log: Path) -> int:
         time.sleep(0.01)
 
 
-HIT_NOTHING = SimpleNamespace(invalid="failures: the kill of r1 at 6 s hit nothing", again=None)
-
-
-def order(**more: float) -> dict[str, float]:
-    return {"seed": 1, "later_s": LATER_S, **more}
-
-
 def test_a_kill_that_hit_nothing_is_made_again_and_then_no_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -213,19 +206,17 @@ def test_a_kill_that_hit_nothing_is_made_again_and_then_no_sample(
 
     def killed(self: Passes, engine: str, seed: int) -> object:
         seeds.append(seed)
-        return HIT_NOTHING
+        return SimpleNamespace(invalid="failures: the kill of r1 at 6 s hit nothing", again=None)
 
     monkeypatch.setattr(Passes, "_killed", killed)
     with pytest.raises(RuntimeError, match="hit nothing"):
-        Passes(None, None, 1.0).kill("tasks", order())
+        Passes(None, None, 1.0).kill("tasks", {"seed": 1, "later_s": LATER_S})
     assert len(set(seeds)) == 2, "the second attempt is another kill"
 
 
 def test_another_yardstick_is_no_comparison() -> None:
-    with pytest.raises(
-        RuntimeError, match=r"counts results from 1 s .* and the other one from 2 s"
-    ):
-        Passes(None, None, 1.0).kill("tasks", order(later_s=2.0))
+    with pytest.raises(RuntimeError, match=r"counts results from 1 s .* the other one from 2 s"):
+        Passes(None, None, 1.0).kill("tasks", {"seed": 1, "later_s": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,16 +114,15 @@ def test_an_unknown_notebook_is_refused() -> None:
 @pytest.mark.parametrize(
     "card",
     [
-        lambda: utilization(),
-        lambda: plans(),
-        lambda: checkpoint_recovery(),
-        lambda: advice(),
+        utilization,
+        plans,
+        checkpoint_recovery,
+        advice,
         lambda: timeline(load(), load().timelines["run"].iloc[0]),
     ],
     ids=["utilization", "plans", "recovery", "advice", "timeline"],
 )
-def test_what_can_be_changed_answers(card: object) -> None:
-    assert callable(card)
+def test_what_can_be_changed_answers(card: Callable[[], Any]) -> None:
     assert "data:image/svg+xml" in card()._repr_html_()
 
 

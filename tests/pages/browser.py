@@ -92,28 +92,30 @@ def find_browser() -> str | None:
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
+def document(browser: str, address: str, scratch: Path, *options: str) -> str:
+    """Open a page, and return what became of it; ``scratch`` is for the browser's own files."""
+    command = [
+        browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        f"--user-data-dir={scratch / 'profile'}", *options, "--dump-dom", address,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout
+
+
 def look(browser: str, page: Path, scratch: Path, *, dark: bool, width_px: int) -> Seen:
-    """Open ``page`` and report. ``scratch`` is for the copy and the browser's own files."""
+    """Open ``page`` and report."""
     text = page.read_text().replace("<head>", f"<head>{_EARLY}", 1)
     copy = page.with_name(f"checked-{page.name}")
     copy.write_text(text.replace("</body>", f"{_LATE}</body>", 1))
-    command = [
-        browser,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        f"--user-data-dir={scratch / 'profile'}",
+    options = (
         f"--window-size={width_px},900",
         f"--blink-settings=preferredColorScheme={0 if dark else 1}",
         "--virtual-time-budget=5000",
-        "--dump-dom",
-        copy.as_uri(),
-    ]
+    )
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        shown = document(browser, copy.as_uri(), scratch, *options)
     finally:
         copy.unlink()
-    found = re.search(r'<pre id="faultline-result">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, f"the page did not report: {done.stderr[-2000:]}"
+    found = re.search(r'<pre id="faultline-result">(.*?)</pre>', shown, re.DOTALL)
+    assert found, f"the page did not report: {shown[-2000:]}"
     return Seen(**json.loads(unescape(found[1])))

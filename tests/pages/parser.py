@@ -21,6 +21,7 @@ class Page(HTMLParser):
     pictures: list[dict[str, str | None]] = field(default_factory=list)
     facets: list[dict[str, list[str]]] = field(default_factory=list)
     headings: int = 0
+    cells: int = 0
     drawings: int = 0
     described: int = 0
     regions: list[dict[str, str | None]] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Page(HTMLParser):
         if given.get("tabindex") == "0":
             self.regions.append(given)
         self.headings += tag == "h1"
+        self.cells += tag == "td"
         self.drawings += tag == "svg"
         self.described += tag == "desc"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from html.parser import HTMLParser
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ from harness.environment.licences import jars, pins
 from harness.pages.appendix import html, plain
 from harness.pages.layout import TEMPLATES
 from harness.results.provenance import ROOT
+from tests.pages.parser import Page
 
 
 @pytest.fixture(scope="session")
@@ -89,36 +89,19 @@ def test_machines_locks_jars_and_licences_are_in_it(text: str) -> None:
     assert "not reproduced" in text
 
 
-class Shown(HTMLParser):
-    """The cells and the words of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.cells = 0
-        self.words: list[str] = []
-        self.links: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.cells += tag == "td"
-        self.links += [value for name, value in attrs if name == "href" and value]
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
 def test_the_page_is_the_same_text(text: str, artifact: Path) -> None:
-    page = (artifact / "appendix.html").read_text()
-    assert page == html(text)
-    shown = Shown(page)
+    path = artifact / "appendix.html"
+    assert path.read_text() == html(text)
+    page = Page(path)
     bodies = [cells for cells in rows(text) if not set("".join(cells)) <= set("-")]
-    assert shown.cells >= sum(len(cells) for cells in bodies if cells[0].startswith("`"))
-    assert "http" not in "".join(shown.links)
-    for link in shown.links:
+    assert page.cells >= sum(len(cells) for cells in bodies if cells[0].startswith("`"))
+    assert "http" not in "".join(page.links)
+    for link in page.links:
         assert (artifact / link).exists(), link
 
 
 @pytest.mark.parametrize("words", ["a|b", "x < y", "**bold**", "[a](b)", "a_b_c", "`code`", "<b>"])
-def test_no_word_is_taken_for_markup(words: str) -> None:
-    shown = Shown(html(f"# t\n\n| a |\n|---|\n| {plain(words)} |\n"))
-    assert words in "".join(shown.words)
+def test_no_word_is_taken_for_markup(words: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(html(f"# t\n\n| a |\n|---|\n| {plain(words)} |\n"))
+    assert words in Page(path).text

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +15,10 @@ from harness.nightly.trends import write_trends
 from harness.pages import walk
 from harness.pages.report import write_report
 from harness.pages.site import WrittenSite
-from harness.results.library import SHIPPED
 from harness.results.record import Outcome, Point
 from harness.results.store import RecordStore
 from tests.nightly.test_history import night
-from tests.pages.browser import NARROW_PX, WIDE_PX, find_browser, look
+from tests.pages.browser import NARROW_PX, WIDE_PX, document, find_browser, look
 from tests.running.test_execution import SMOKE, make
 from tests.toys import square, toy
 
@@ -31,6 +28,13 @@ pytestmark = [
     pytest.mark.deep,
     pytest.mark.skipif(not BROWSER, reason="no Chromium on this machine: the look is not checked"),
 ]
+
+
+LOOKS = pytest.mark.parametrize(
+    ("dark", "width_px"),
+    [(False, WIDE_PX), (True, NARROW_PX)],
+    ids=["light and wide", "dark and narrow"],
+)
 
 
 def pictures_of_whole(pages: Iterable[Path], scratch: Path, *, dark: bool, width_px: int) -> int:
@@ -68,16 +72,14 @@ def half_finished(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         return [*write_report(RecordStore(root)).pages, trends]
 
 
-@pytest.mark.parametrize("width_px", [NARROW_PX, WIDE_PX])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@LOOKS
 def test_a_half_finished_report_is_whole_to_look_at(
     half_finished: list[Path], tmp_path: Path, dark: bool, width_px: int
 ) -> None:
     assert pictures_of_whole(half_finished, tmp_path, dark=dark, width_px=width_px) >= 2
 
 
-@pytest.mark.parametrize("width_px", [NARROW_PX, WIDE_PX])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@LOOKS
 def test_every_kind_of_page_of_a_site_is_whole_to_look_at(
     site: WrittenSite, tmp_path: Path, dark: bool, width_px: int
 ) -> None:
@@ -85,16 +87,6 @@ def test_every_kind_of_page_of_a_site_is_whole_to_look_at(
     names = ["index", "stock", "results", "kills", "published"]
     pages = [*(folder / f"{name}.html" for name in names), *sorted(folder.glob("kills/*"))[::9]]
     pictures_of_whole(pages, tmp_path, dark=dark, width_px=width_px)
-
-
-def test_the_report_of_the_shipped_results(tmp_path: Path) -> None:
-    """Every real figure of a paper is there and can be seen."""
-    root = tmp_path / "results"
-    for group in ("stock", "dpc"):
-        shutil.copytree(RecordStore(SHIPPED).records / group, root / "records" / group)
-    store = RecordStore(root)
-    pages = write_report(store, machine=store.machines()[0]).pages
-    pictures_of_whole(pages, tmp_path, dark=True, width_px=NARROW_PX)
 
 
 def test_the_check_finds_what_is_wrong(tmp_path: Path) -> None:
@@ -111,22 +103,13 @@ def test_the_check_finds_what_is_wrong(tmp_path: Path) -> None:
     assert seen.overflow > 0
 
 
-def shown_at(address: str, scratch: Path) -> str:
-    command = [
-        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-        f"--user-data-dir={scratch / 'profile'}", "--dump-dom", address,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout
-
-
 def test_the_address_chooses_what_is_shown(site: WrittenSite, tmp_path: Path) -> None:
     page, kills = (site.index.parent / "kills.html").as_uri(), site.kills
-    assert f"{kills} of {kills} kills" in shown_at(page, tmp_path)
-    some = shown_at(f"{page}#?engine=stock+Spark&scheme=checkpoint", tmp_path)
+    assert f"{kills} of {kills} kills" in document(BROWSER, page, tmp_path)
+    some = document(BROWSER, f"{page}#?engine=stock+Spark&scheme=checkpoint", tmp_path)
     count = re.search(rf"(\d+) of {kills} kills · engine: stock Spark · scheme: checkpoint", some)
     assert count is not None
     assert 0 < int(count[1]) == some.count("<tr data-facets") - some.count('hidden=""><th')
     assert "index.html#?engine=stock+Spark&amp;scheme=checkpoint" in some, "links carry the choice"
-    none = shown_at(f"{page}#?backend=docker", tmp_path)
+    none = document(BROWSER, f"{page}#?backend=docker", tmp_path)
     assert f"0 of {kills} kills · backend: docker" in none

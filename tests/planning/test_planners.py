@@ -18,9 +18,9 @@ from harness.planning.printed_dp import PrintedDynamicProgramming
 from harness.planning.structure_aware import StructureAware
 from harness.topology import named
 from harness.topology.fidelity import Evaluator, Objective
-from harness.topology.model import Edge, Operator, Topology
+from harness.topology.model import Topology
 from harness.topology.partitioning import Partitioning
-from tests.topology.strategies import SMALL, topologies
+from tests.topology.strategies import SMALL, in_a_row, topologies
 
 EVERY = [planner_named(name) for name in names(Decides.REPLICATION) if name != "dp-printed"]
 every = pytest.mark.parametrize("planner", EVERY, ids=lambda planner: str(planner.name))
@@ -124,13 +124,7 @@ def test_what_would_take_days_is_refused(
 
 
 def test_dynamic_programming_of_more_than_64_tasks() -> None:
-    topology = Topology(
-        operators=(
-            Operator(name="a", parallelism=70, rate=(1.0,) * 69 + (31.0,)),
-            Operator(name="b", parallelism=1),
-        ),
-        edges=(Edge(upstream="a", downstream="b", partitioning=Partitioning.MERGE),),
-    )
+    topology = in_a_row(Partitioning.MERGE, 70, 1, rates=(1.0,) * 69 + (31.0,))
     plan = DynamicProgramming().plan(topology, 3)
     assert plan.value == pytest.approx(0.32)
     assert {69, 70} < set(plan.tasks)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,10 +16,9 @@ from harness.seeds import generator
 from harness.topology import named
 from harness.topology.fidelity import Booleans, Evaluator, Floats, Local
 from harness.topology.generate import STRUCTURED, Specification, random_topology
-from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from harness.topology.trees import mc_trees
-from tests.topology.strategies import SMALL
+from tests.topology.strategies import SMALL, in_a_row
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0]))
@@ -68,23 +65,23 @@ def test_q1_is_planned_nearly_as_well_as_by_dynamic_programming(budget: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("seed", "joins", "zipf", "queries", "ratio"),
+    ("seed", "joins", "queries", "ratio"),
     [
-        (57, 0.0, 0.0, 2, 0.5),  # a step of one query completes an operator of the other's
-        (3, 0.0, 0.0, 2, 0.7),  # a part needs a tree of what is above it
-        (23, 0.0, 0.0, 1, 0.35),  # ... and of what is below it
-        (43, 0.5, 0.0, 1, 0.5),
+        (57, 0.0, 2, 0.5),  # a step of one query completes an operator of the other's
+        (3, 0.0, 2, 0.7),  # a part needs a tree of what is above it
+        (23, 0.0, 1, 0.35),  # ... and of what is below it
+        (43, 0.5, 1, 0.5),
     ],
 )
 def test_parts_that_need_each_other_are_taken_together(
-    seed: int, joins: float, zipf: float, queries: int, ratio: float
+    seed: int, joins: float, queries: int, ratio: float
 ) -> None:
     """SA finds the optimum of these topologies.
 
     It no longer does if it ignores the needs of one part in another, or keeps tasks that a step
     has made worthless."""
     spec = Specification(
-        operators=(3, 7), parallelism=(1, 3), join_fraction=joins, zipf=zipf,
+        operators=(3, 7), parallelism=(1, 3), join_fraction=joins, zipf=0.0,
         queries=(queries, queries),
     )  # fmt: skip
     topology = random_topology(spec, generator(seed, "found"))
@@ -97,17 +94,9 @@ def test_parts_that_need_each_other_are_taken_together(
 def test_a_step_is_judged_again_only_where_the_plan_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    names, tasks = ["a", "b", "c"], 30
-    first = Operator(name="a", parallelism=tasks, rate=tuple(map(float, range(1, tasks + 1))))
-    topology = Topology(
-        operators=(first, *(Operator(name=name, parallelism=tasks) for name in names[1:])),
-        edges=tuple(
-            Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
-            for up, down in pairwise(names)
-        ),
-    )
-    evaluator = Evaluator(topology)
-    (part,) = parts_of(evaluator, "c")
+    tasks = 30
+    topology = in_a_row(Partitioning.ONE_TO_ONE, *[tasks] * 3, rates=range(1, tasks + 1))
+    (part,) = parts_of(Evaluator(topology), "o2")
     judged: list[int] = []
     values = Local.values
 

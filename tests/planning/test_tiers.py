@@ -47,16 +47,6 @@ def application(gateways: int = 14) -> list[PlacedTask]:
     return [*filters, *aggregators, sink]
 
 
-def seconds(
-    task: PlacedTask, node: str, model: RecoveryModel, network: TieredNetwork = NETWORK
-) -> float:
-    """Return equation 1 for ``task`` on ``node``, with store and monitor in the cloud."""
-    return recovery_time_s(
-        task, placement={task.name: node}, network=network, store="cloud", monitor="cloud",
-        model=model,
-    )  # fmt: skip
-
-
 def test_the_papers_testbed() -> None:
     assert Counter(node.tier for node in NETWORK.nodes) == {
         Tier.GATEWAY: 14,
@@ -69,8 +59,14 @@ def test_the_papers_testbed() -> None:
 
 
 def test_equation_1_by_hand() -> None:
-    model = RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6)
-    found = seconds(application()[14], "mdc0", model)
+    found = recovery_time_s(
+        application()[14],
+        placement={"aggregate0": "mdc0"},
+        network=NETWORK,
+        store="cloud",
+        monitor="cloud",
+        model=RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6),
+    )
     assert found == pytest.approx(5 + 0.05 + 2 + 5 + 0.05 + 0.001 * 5 * 700)
 
 

@@ -18,7 +18,6 @@ from harness.simulator.topologies import chain
 CAUSE = "test"
 BEAT_US = 1000
 SUSPECT_US = 5 * BEAT_US
-JOIN_US = 20 * BEAT_US
 
 T = TypeVar("T")
 
@@ -31,7 +30,7 @@ def scheme(**options: Any) -> Scheme:
         "checkpoint_every": 3,
         "heartbeat_us": BEAT_US,
         "suspect_after_us": SUSPECT_US,
-        "join_within_us": JOIN_US,
+        "join_within_us": 20 * BEAT_US,
     }
     return Scheme(**{**given, **options})
 
@@ -87,14 +86,11 @@ class Cluster:
         now: int,
         boot: int = 1,
         copies: Sequence[told.CopyReport] = (),
-        info: NodeInfo | None = None,
     ) -> list[Effect]:
         """Send heartbeats of ``nodes``, each with ``copies``."""
         effects: list[Effect] = []
         for number in nodes:
-            item = told.HeartbeatReceived(
-                cause=CAUSE, node=number, boot=boot, copies=tuple(copies), info=info
-            )
+            item = told.HeartbeatReceived(cause=CAUSE, node=number, boot=boot, copies=tuple(copies))
             effects += self.tell(item, now=now)
         return effects
 

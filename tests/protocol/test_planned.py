@@ -5,20 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.protocol.planned import wiring_of
-from harness.simulator import topologies
-from harness.topology import named
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from workloads.toolkit.local import downstream, upstream
-
-
-def test_the_papers_recovery_topology_is_the_simulators() -> None:
-    topology = named.recovery()
-    memory = {operator.name: 3 for operator in topology.operators if operator.rate is None}
-    wiring = wiring_of(topology, memory)
-    simulated = topologies.recovery(memory=3)
-    assert wiring.upstream == simulated.upstream
-    assert (wiring.downstream, wiring.memory) == (simulated.downstream, simulated.memory)
 
 
 def split_in_two(*order: str) -> Topology:

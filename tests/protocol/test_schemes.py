@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.errors import UsageError
-from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from harness.protocol.scheme import Closing, Method, Policy, Recovery, Scheme, Tentative
 from harness.protocol.schemes import SCHEMES, Replicas, make_scheme
 from harness.simulator.topologies import chain
 
@@ -31,19 +33,35 @@ def test_a_scheme_decides_itself_who_closes() -> None:
     assert scheme.tentative == Tentative(closing=Closing.TASK, during_failure=Policy.DELAY)
 
 
-def test_what_a_scheme_has_no_use_for_is_refused() -> None:
-    with pytest.raises(UsageError, match="active has replicas of all tasks"):
-        make_scheme("active", WIRING, plan=(1,))
-    with pytest.raises(UsageError, match="checkpoint gives no tentative output"):
-        make_scheme("checkpoint", WIRING, tentative=Tentative())
-    with pytest.raises(UsageError, match="no scheme 'actve'"):
-        make_scheme("actve", WIRING)
-    with pytest.raises(UsageError, match="names task 9 of 4"):
-        make_scheme("ppa", WIRING, plan=(9,))
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("actve", {}, "no scheme 'actve'"),
+        ("active", {"plan": (1,)}, "active has replicas of all tasks"),
+        ("checkpoint", {"tentative": Tentative()}, "checkpoint gives no tentative output"),
+        ("ppa", {"plan": (9,)}, "names task 9 of 4"),
+        ("ppa", {"plan": (2, 1)}, "ascending"),
+        ("ppa", {"checkpoint_every": 0}, "checkpoint every 0"),
+        ("ppa", {"window": 3}, "from one checkpoint to the next"),
+        ("ppa", {"suspect_after_us": 1}, "suspicion"),
+        ("dpc", {"window": 8, "tentative": Tentative(converges=True)}, "3 batches to fill"),
+    ],
+)
+def test_what_a_scheme_has_no_use_for_is_refused(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_scheme(name, WIRING, **options)
 
 
-def test_buffers_that_cannot_fill_an_empty_state_are_refused() -> None:
-    wiring = chain(3, memory=4)
-    rules = Tentative(converges=True)
-    with pytest.raises(UsageError, match="4 batches to fill an empty state"):
-        make_scheme("dpc", wiring, checkpoint_every=5, window=9, tentative=rules)
+@pytest.mark.parametrize("options", [{"replicated": (1,)}, {"tentative": Tentative()}])
+def test_replicas_and_tentative_output_need_tasks_that_recover_one_by_one(
+    options: dict[str, Any],
+) -> None:
+    with pytest.raises(UsageError, match="one by one"):
+        Scheme(name="test", recovery=Recovery.GLOBAL, checkpoint_every=3, **options)
+
+
+def test_an_interval_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError, match="every -1 µs"):
+        Tentative(method=Method.UNDO, interval_us=-1)

@@ -1,14 +1,11 @@
-"""Wirings and schemes refuse impossible requests, with the remedy."""
+"""Wirings: the shipped ones, those that are refused, and the way back of source replay."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import pytest
 
 from harness.errors import UsageError
 from harness.protocol.coordinator.placing import replay_starts
-from harness.protocol.scheme import Method, Recovery, Scheme, Tentative
 from harness.protocol.wiring import Wiring, wire
 from harness.simulator.topologies import NAMED, chain, recovery
 
@@ -37,34 +34,6 @@ def test_a_cycle_is_refused() -> None:
 def test_an_edge_with_one_end_is_refused() -> None:
     with pytest.raises(UsageError, match="b receives from a"):
         Wiring(names=("a", "b"), upstream=((), (0,)), downstream=((), ()), memory=(1, 1))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"checkpoint_every": 0}, "checkpoint every 0"),
-        ({"recovery": Recovery.GLOBAL, "replicated": (1,)}, "one by one"),
-        ({"recovery": Recovery.GLOBAL, "tentative": Tentative()}, "one by one"),
-        ({"replicated": (2, 1)}, "ascending"),
-        ({"window": 3}, "from one checkpoint to the next"),
-        ({"suspect_after_us": 1}, "suspicion"),
-    ],
-)
-def test_a_scheme_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
-    scheme = Scheme(name="ppa", recovery=Recovery.LOCAL, checkpoint_every=3)
-    with pytest.raises(UsageError, match=message):
-        replace(scheme, **change)  # type: ignore[arg-type]
-
-
-def test_an_interval_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(UsageError, match="every -1 µs"):
-        Tentative(method=Method.UNDO, interval_us=-1)
-
-
-def test_a_plan_for_another_topology_is_refused() -> None:
-    scheme = Scheme(name="ppa", recovery=Recovery.LOCAL, checkpoint_every=3, replicated=(9,))
-    with pytest.raises(UsageError, match="task 9"):
-        scheme.check(chain(2))
 
 
 def test_source_replay_goes_back_by_the_memory_of_every_task_on_the_way() -> None:

@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,6 @@ from harness.results.reach import (
     LIVE_MEASUREMENT,
     MEASUREMENT,
     NOT_MEASURING,
-    TABLES,
     code_fingerprint,
     reached,
 )
@@ -70,23 +70,40 @@ def unchanged(whole: Path) -> Mapping[str, str]:
         return {name: code_fingerprint(ROOTS[name]) for name in SOME}
 
 
+def differing(unchanged: Mapping[str, str]) -> set[str]:
+    return {name for name, before in unchanged.items() if code_fingerprint(ROOTS[name]) != before}
+
+
 def changes(checkout: Path, roots: Iterable[str], file: str, before: str, after: str) -> bool:
     """Return True if an edit changes the fingerprint; an empty ``before`` appends ``after``."""
     path = checkout / file
-    text = path.read_text() if path.exists() else None
+    text = path.read_text() if path.exists() else ""
     old = code_fingerprint(roots)
-    assert text is None or before in text, f"{file} does not say {before!r}"
+    assert before in text, f"{file} does not say {before!r}"
+    edited = text.replace(before, after, 1) if before else text + after
+    with other_content(path, edited.encode()):
+        changed = code_fingerprint(roots) != old
+    assert code_fingerprint(roots) == old
+    return changed
+
+
+@contextmanager
+def other_content(path: Path, content: bytes | None) -> Iterator[None]:
+    """Give a file another content for a while; None: it is not there."""
+    before = path.read_bytes() if path.exists() else None
+    _put(path, content)
     try:
-        _write(path, (text or "") + after if not before else str(text).replace(before, after, 1))
-        return code_fingerprint(roots) != old
+        yield
     finally:
-        path.unlink() if text is None else _write(path, text)
-        assert code_fingerprint(roots) == old
+        _put(path, before)
 
 
-def _write(path: Path, text: str) -> None:
+def _put(path: Path, content: bytes | None) -> None:
     """Write a file with a time of its own: two edits within a clock's tick would look alike."""
-    path.write_text(text)
+    if content is None:
+        path.unlink()
+        return
+    path.write_bytes(content)
     now = time.time_ns() + next(_EDITS) * 1_000_000
     os.utime(path, ns=(now, now))
 
@@ -152,13 +169,8 @@ def test_a_data_file_counts_for_those_who_read_it(
     checkout: Path, unchanged: Mapping[str, str], file: str
 ) -> None:
     path = checkout / file
-    content = path.read_bytes()
-    try:
-        path.write_bytes(content + b" ")
-        after = {name: code_fingerprint(ROOTS[name]) for name in SOME}
-    finally:
-        path.write_bytes(content)
-    assert {name for name in SOME if unchanged[name] != after[name]} == depend_on(file)
+    with other_content(path, path.read_bytes() + b" "):
+        assert differing(unchanged) == depend_on(file)
 
 
 @pytest.mark.parametrize(
@@ -286,53 +298,16 @@ def bound_in(module: str) -> list[str]:
 def test_a_class_that_comes_or_goes_counts(
     checkout: Path, unchanged: Mapping[str, str], gone: bool
 ) -> None:
-    folder = checkout / "harness/engines/flink/classes/faultline"
-    moved = folder / "Paced.class", folder.parent / "Paced.class"
-    if gone:
-        shutil.move(*moved)
-    else:
-        shutil.copy(*moved)
-    try:
-        after = {name: code_fingerprint(ROOTS[name]) for name in SOME}
-    finally:
-        shutil.move(moved[1], moved[0])
-    assert {name for name in SOME if unchanged[name] != after[name]} == {FLINK, PEERS}
+    there = checkout / "harness/engines/flink/classes/faultline/Paced.class"
+    new = there.parents[1] / "Paced.class"
+    with other_content(there, None) if gone else other_content(new, there.read_bytes()):
+        assert differing(unchanged) == {FLINK, PEERS}
 
 
 def test_byte_code_does_not_count(checkout: Path, unchanged: Mapping[str, str]) -> None:
     """A module reached by every run of word count has the word ``__pycache__`` as a string."""
     cached = checkout / "datasets" / "__pycache__" / "text.cpython-311.pyc"
     cached.parent.mkdir()
-    cached.write_bytes(b"any")
-    try:
-        assert {name: code_fingerprint(ROOTS[name]) for name in SOME} == unchanged
-    finally:
-        shutil.rmtree(cached.parent)
-
-
-WHOLE = {
-    "harness.engines.tasks.engine": "a mapping, from which a scheme is taken by its name",
-    "harness.simulator.draw": "a draw among all, unless the caller names a scheme as figures do",
-}
-
-
-def test_rows_are_looked_up_one_by_one() -> None:
-    """Code that measures would depend on every row if it went through all of them."""
-    names = {"ENTRIES", "BY_NAME", "SCHEMES", "names"}
-    parts = frozenset[str]().union(*(reached(roots) for roots in ROOTS.values()))
-    going = set()
-    for module in {part.partition(":")[0] for part in parts} - set(TABLES):
-        path = reach._file(module)
-        assert path is not None
-        tree = ast.parse(path.read_text())
-        taken = {
-            alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module in TABLES
-            for alias in node.names
-        }
-        looked_up = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and node.id in taken & names:
-                going |= {module} if id(node) not in looked_up else set()
-    assert going == WHOLE.keys()
+    with other_content(cached, b"any"):
+        assert not differing(unchanged)
+    cached.parent.rmdir()

@@ -17,6 +17,7 @@ from harness.results.record import (
     Record,
 )
 from harness.results.store import RecordStore
+from tests.there import there
 
 QUESTION = Question(
     experiment="stock/toy", profile="quick", root_seed=1, options={}, machine={"cores": 2}
@@ -87,8 +88,7 @@ def test_one_question_asked_of_two_revisions(tmp_path: Path) -> None:
         keep(store, Record.completed(attempt(code=code, at=at), outcome, seconds=0))
     another = attempt(code="new", at=2000.0, question=replace(QUESTION, root_seed=7))
     keep(store, Record.failed(another, "", seconds=0))
-    campaigns = store.revisions(QUESTION, "here", 1, GRID)
-    assert list(campaigns) == ["old", "new"]
+    campaigns = {code: store.campaign(QUESTION, code, "here", 1, GRID) for code in ("old", "new")}
     assert {code: c.results().frame["y"].tolist() for code, c in campaigns.items()} == {
         "old": [2],  # the newest of them
         "new": [3],
@@ -111,6 +111,5 @@ def test_a_failure_does_not_hide_what_was_settled(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     keep(store, Record.completed(attempt(), Outcome(values={"y": 1}), seconds=0))
     keep(store, Record.failed(attempt(at=1001.0), "the disk was full", seconds=0))
-    campaign = store.newest_campaign("stock/toy", "here", Profile.QUICK, GRID)
-    assert campaign is not None
+    campaign = there(store.newest_campaign("stock/toy", "here", Profile.QUICK, GRID))
     assert [record.status for record in campaign.records] == [OK]

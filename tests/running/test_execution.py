@@ -20,7 +20,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
-from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
+from harness.results.record import FAILED, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running import execution
 from harness.running.discovery import find
@@ -91,19 +91,6 @@ def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> N
 def test_another_question_is_measured_anew(tmp_path: Path, settings: RunSettings) -> None:
     make(RecordStore(tmp_path), toy())
     assert len(make(RecordStore(tmp_path), toy(), settings=settings).finished) == 6
-
-
-def test_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        if point["x"] == 3:
-            raise KeyboardInterrupt
-        return square(point, context)
-
-    with pytest.raises(KeyboardInterrupt):
-        make(RecordStore(tmp_path), toy(run))
-    assert not list(tmp_path.glob("records/.partial-*"))
-    resumed = make(RecordStore(tmp_path), toy())
-    assert [(r.point["x"], r.repeat) for r in resumed.finished] == [(3, 0), (1, 1), (2, 1), (3, 1)]
 
 
 def test_a_failed_run_is_recorded_and_tried_again(tmp_path: Path) -> None:
@@ -252,22 +239,13 @@ def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_pat
     assert not list((tmp_path / "a" / "records").glob(".partial-*"))
 
 
-def test_a_run_that_its_servers_failed_is_made_once_more(tmp_path: Path) -> None:
+def test_a_defect_is_recorded_once_with_its_traceback(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
-        raise EnvironmentFailure("no answer in time", remedy="look at the log")
+        raise ZeroDivisionError("oh")
 
-    def defect(point: Point, context: Context) -> Outcome:
-        raise RuntimeError("a mistake of ours")
-
-    once = RunSettings(profile=Profile.SMOKE, repeats=1)
-    attempts = [
-        r.attempt for r in make(RecordStore(tmp_path / "a"), toy(run), settings=once).finished
-    ]
-    assert attempts == [1, 2] * 3
-    attempts = [
-        r.attempt for r in make(RecordStore(tmp_path / "b"), toy(defect), settings=once).finished
-    ]
-    assert attempts == [1, 1, 1]
+    found = make(RecordStore(tmp_path), toy(run)).finished
+    assert [(record.status, record.attempt) for record in found] == [(FAILED, 1)] * 6
+    assert "ZeroDivisionError: oh" in (found[0].reason or "")
 
 
 def test_runs_that_two_figures_show_are_made_once(tmp_path: Path) -> None:
@@ -478,23 +456,3 @@ def test_a_disturbed_pass_is_made_again_and_not_its_whole_run(tmp_path: Path) ->
     assert calm == [1, 1], "three of four passes were disturbed, and so made again"
     disturbed = [record for record in found if record.again is not None]
     assert {record.point["x"] for record in disturbed} == {3}, "a fourth one counts as it is"
-
-
-def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        raise ZeroDivisionError("oh")
-
-    watcher = make(RecordStore(tmp_path), toy(run))
-    assert {r.status for r in watcher.finished} == {FAILED}
-    assert "ZeroDivisionError: oh" in (watcher.finished[0].reason or "")
-
-
-def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        return replace(square(point, context), invalid="the load fell behind")
-
-    watcher = make(RecordStore(tmp_path), toy(run))
-    assert {r.status for r in watcher.finished} == {INVALID}
-    assert [r.attempt for r in watcher.finished] == [1, 2, 3] * 6
-    assert watcher.campaigns[0][1].valid == []
-    assert len(watcher.campaigns[0][1].others) == 2 * 6, "every attempt is kept"

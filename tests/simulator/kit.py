@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
@@ -56,3 +58,12 @@ def watched(
 
     report = simulate(options, prepare=prepare, **more)
     return report, worlds[-1]
+
+
+def require_right(report: SimulatedRun) -> None:
+    """Fail with the story of a run that violates an invariant."""
+    if report.violation is not None:
+        pytest.fail(
+            f"seed {report.seed}, scheme {report.scheme}, topology {report.topology}: "
+            f"{report.violation.invariant}: {report.violation.what}\n{report.violation.story}"
+        )

@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 import pytest
 
-from harness.protocol.coordinator.losses import Losses
 from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task.reconciliation import TentativeRun
 from harness.simulator.closings import Closings
@@ -69,13 +68,6 @@ def test_a_microsecond_too_late_is_too_late() -> None:
     assert report.violation is not None
     assert report.violation.invariant == NAME
     assert "should have begun batch" in report.violation.what
-
-
-def test_a_coordinator_that_closes_nothing_is_found() -> None:
-    with patch.object(Losses, "close", lambda _self, **_: ()):
-        report, *_ = checked(cut_stream(Policy.PROCESS, Closing.COORDINATOR))
-    assert report.violation is not None
-    assert "does not close it" in report.violation.what
 
 
 def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> None:

@@ -12,14 +12,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.placement import Planned, Spread
 from harness.protocol.coordinator.registry import NodeInfo
-from harness.protocol.scheme import (
-    Closing,
-    Corrections,
-    Policy,
-    Recovery,
-    Scheme,
-    Tentative,
-)
+from harness.protocol.scheme import Closing, Corrections, Policy, Recovery, Scheme, Tentative
 from harness.protocol.task.machine import TaskMachine
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.observing import Observer
@@ -124,17 +117,13 @@ def behind_a_cut(
         network=Network(delay_us=1_000, jitter_us=500, store_us=1_000, log_us=1_000),
         faults=tuple(cuts),
     )
-    return _simulated(options, client)
-
-
-def _simulated(options: Options, client: int) -> Seen:
     talk = Talk()
     report, world = watched(options, talk)
     assert report.violation is None, report.violation
-    return _seen(world, client, talk)
+    return seen_by(client, world, talk)
 
 
-def _seen(world: World, client: int, talk: Talk) -> Seen:
+def seen_by(client: int, world: World, talk: Talk) -> Seen:
     first: dict[int, int] = {}
     tentative = 0
     for published in world.partitions[client].records:
@@ -182,13 +171,17 @@ def test_a_pair_stabilizes_in_turns_within_the_bound(policies: str) -> None:
 
 
 @pytest.mark.parametrize("crash_of", [0, 1])
-def test_a_copy_that_dies_while_its_pair_stabilizes_costs_no_output(crash_of: int) -> None:
-    assert behind_a_cut("process & process", bound_s=1.0, crash_of=crash_of).tentative > 0
-
-
-@pytest.mark.parametrize("crash_of", [0, 1])
-def test_a_copy_that_comes_back_empty_fills_its_state_and_stabilizes(crash_of: int) -> None:
+@pytest.mark.parametrize(
+    ("memory", "converges"),
+    [
+        pytest.param(1, False, id="it remembers nothing"),
+        pytest.param(7, True, id="it comes back empty and fills its state"),
+    ],
+)
+def test_a_copy_that_dies_while_its_pair_stabilizes_costs_no_output(
+    crash_of: int, memory: int, converges: bool
+) -> None:
     seen = behind_a_cut(
-        "process & process", bound_s=1.0, crash_of=crash_of, memory=7, converges=True
+        "process & process", bound_s=1.0, crash_of=crash_of, memory=memory, converges=converges
     )
     assert seen.tentative > 0

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,28 +11,21 @@ from harness.simulator.campaign import shrink
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network, Options
-from harness.simulator.run import SimulatedRun, simulate
-from tests.levels import amount, deep
-from tests.simulator.kit import watched
+from harness.simulator.run import simulate
+from tests.levels import amount
+from tests.simulator.kit import require_right, watched
 from tests.simulator.mutations import MUTATIONS, Mutation, first_caught
 
-ROOT = Path(__file__).parent.parent.parent
 
-
-def run_seed(seed: int, scheme: str | None = None, topology: str | None = None) -> SimulatedRun:
-    report = simulate(draw(seed, scheme=scheme, topology=topology))
-    if report.violation is not None:
-        pytest.fail(
-            f"seed {seed}, scheme {report.scheme}, topology {report.topology}: "
-            f"{report.violation.invariant}: {report.violation.what}\n{report.violation.story}"
-        )
-    return report
+def run_seed(seed: int, scheme: str | None = None, topology: str | None = None) -> None:
+    require_right(simulate(draw(seed, scheme=scheme, topology=topology)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_random_schedules_of_every_scheme(scheme: str) -> None:
-    for seed in range(amount(40)):
+    """The seeds before these are run for their traces (tests/golden)."""
+    for seed in range(20, 20 + amount(20)):
         run_seed(seed, scheme)
 
 
@@ -44,23 +33,6 @@ def test_random_schedules_of_every_scheme(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_random_schedules_of_the_recovery_topology(scheme: str) -> None:
     run_seed(1, scheme, "recovery")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["ppa", *deep("dpc", "replay")])
-def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None:
-    traces = []
-    for hash_seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.simulator.trace_of_seed", "7", scheme],
-            capture_output=True,
-            check=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        )
-        traces.append(done.stdout)
-    assert len(traces[0]) > 100_000
-    assert traces[0] == traces[1]
 
 
 @pytest.mark.slow

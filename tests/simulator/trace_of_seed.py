@@ -1,8 +1,7 @@
-"""Prints everything that one schedule did, for a comparison between processes."""
+"""Everything that one schedule did, for a comparison between revisions."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from harness.simulator.draw import draw
 from harness.simulator.observing import Observer
 from harness.simulator.run import simulate
 from harness.simulator.world import World
+from tests.simulator.kit import require_right
 
 
 class Recorder(Observer):
@@ -43,6 +43,7 @@ class Recorder(Observer):
 
 
 def trace(seed: int, scheme: str) -> str:
+    """Return the options, the events and the result of a seed; no invariant is violated."""
     recorder = Recorder()
 
     def watch(world: World) -> None:
@@ -50,8 +51,5 @@ def trace(seed: int, scheme: str) -> str:
 
     options = draw(seed, scheme=scheme)
     report = simulate(options, prepare=watch)
+    require_right(report)
     return "\n".join([repr(options.describe()), *recorder.lines, repr(report)])
-
-
-if __name__ == "__main__":
-    sys.stdout.write(trace(int(sys.argv[1]), sys.argv[2]))

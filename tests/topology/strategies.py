@@ -1,6 +1,8 @@
-"""Small topologies for Hypothesis: random DAGs with all four partitionings, joins and costs."""
+"""Small topologies: operators in a row, and random DAGs for Hypothesis with all partitionings."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -13,6 +15,18 @@ SMALL = settings(
     max_examples=amount(25), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 """Some small topologies."""
+
+
+def in_a_row(kind: Partitioning, *sizes: int, rates: Sequence[float] = ()) -> Topology:
+    """Return operators o0, o1, ... of these parallelisms, each one reading that before it.
+
+    The tasks of the first have rate 1, or ``rates``."""
+    first = Operator(name="o0", parallelism=sizes[0], rate=tuple(rates) or (1.0,) * sizes[0])
+    rest = [Operator(name=f"o{n}", parallelism=size) for n, size in enumerate(sizes) if n]
+    edges = [
+        Edge(upstream=f"o{n}", downstream=f"o{n + 1}", partitioning=kind) for n in range(len(rest))
+    ]
+    return Topology(operators=(first, *rest), edges=tuple(edges))
 
 
 @st.composite

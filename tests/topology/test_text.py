@@ -5,20 +5,11 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
+from harness.results.provenance import ROOT
 from harness.topology.partitioning import Partitioning
 from harness.topology.text import from_yaml_text
 
-EXAMPLE = """
-operators:
-  - {name: vehicles, parallelism: 4, rate: [100, 100, 50, 50]}
-  - {name: speed, parallelism: 2, selectivity: 0.5, cost: 2}
-  - {name: jam, parallelism: 2, join: true}
-edges:
-  - {from: vehicles, to: speed, partitioning: merge}
-  - {from: speed, to: jam, partitioning: one-to-one}
-queries:
-  - {name: alarms, sink: jam, priority: 1}
-"""
+EXAMPLE = (ROOT / "docs/examples/topology.yaml").read_text()
 
 
 def test_the_documented_example() -> None:

@@ -9,22 +9,11 @@ from hypothesis import given, settings
 from harness.errors import UsageError
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
-from harness.topology.model import Edge, Operator, Topology
+from harness.topology.model import Topology
 from harness.topology.partitioning import Partitioning
 from harness.topology.trees import mc_trees
 from tests.levels import amount
-from tests.topology.strategies import topologies
-
-
-def full_chain(*sizes: int) -> Topology:
-    """Return operators with so many tasks in a row, joined by full edges."""
-    source = Operator(name="o0", parallelism=sizes[0], rate=(1,) * sizes[0])
-    rest = [Operator(name=f"o{n}", parallelism=size) for n, size in enumerate(sizes) if n]
-    edges = tuple(
-        Edge(upstream=f"o{n}", downstream=f"o{n + 1}", partitioning=Partitioning.FULL)
-        for n in range(len(rest))
-    )
-    return Topology(operators=(source, *rest), edges=edges)
+from tests.topology.strategies import in_a_row, topologies
 
 
 @pytest.mark.parametrize(
@@ -33,7 +22,9 @@ def full_chain(*sizes: int) -> Topology:
         pytest.param(named.figure_1a(join=False), 16, id="figure 1(a)"),
         pytest.param(named.figure_1a(join=True), 8, id="figure 1(a) with a join"),
         pytest.param(named.q1(), 20, id="q1"),
-        pytest.param(full_chain(3, 4, 5), 60, id="full: the product of its degrees"),
+        pytest.param(
+            in_a_row(Partitioning.FULL, 3, 4, 5), 60, id="full: the product of its degrees"
+        ),
     ],
 )
 def test_the_papers_counts(topology: Topology, count: int) -> None:
@@ -58,7 +49,7 @@ def test_figure_5a_has_four_trees_of_the_whole_topology_and_one_per_task_and_que
 
 def test_too_many_are_refused_before_they_are_listed() -> None:
     with pytest.raises(UsageError, match="64,000,000"):
-        mc_trees(full_chain(*[20] * 6))
+        mc_trees(in_a_row(Partitioning.FULL, *[20] * 6))
 
 
 @given(topologies(max_operators=4, max_parallelism=3, idle=False))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
+from tests.workloads.kit import loaded
 from workloads.base import Reference, Source
 from workloads.files import carry
 from workloads.own import load_workload_file
@@ -32,16 +33,10 @@ WORKLOAD = Workload(
 """
 
 
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / f"mine_{abs(hash(text))}.py"
-    path.write_text(text)
-    return path
-
-
 def test_a_second_file_is_sent_with_a_query(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("FACTOR = 2\n")
-    path = write(tmp_path, "from beside_it import FACTOR\n" + GOOD)
-    workload = load_workload_file(path)
+    path = tmp_path / "mine.py"
+    workload = loaded(path, "from beside_it import FACTOR\n" + GOOD)
     assert places(path, workload.packages) == [tmp_path / "beside_it.py"]
     with zipfile.ZipFile(packed(places(path, ()), tmp_path)) as archive:
         assert archive.namelist() == ["beside_it.py"]
@@ -52,13 +47,13 @@ def test_a_second_file_is_refused_with_a_topology(tmp_path: Path) -> None:
     query = '"query": lambda spark, sources: sources["numbers"]'
     tasks = GOOD.replace(query, '"tasks": Reference(target="a.b:c")')
     with pytest.raises(UsageError, match=r"imports another\.py") as caught:
-        load_workload_file(write(tmp_path, "from another import FACTOR\n" + tasks))
+        loaded(tmp_path / "mine.py", "from another import FACTOR\n" + tasks)
     assert "a topology of tasks is one file" in caught.value.remedy
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No module named 'nowhere_at_all'") as caught:
-        load_workload_file(write(tmp_path, "from nowhere_at_all import FACTOR\n" + GOOD))
+        loaded(tmp_path / "mine.py", "from nowhere_at_all import FACTOR\n" + GOOD)
     assert "lies next to its file" in caught.value.remedy
 
 
@@ -101,9 +96,8 @@ def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None
     ],
 )
 def test_what_a_file_lacks_is_named(tmp_path: Path, change: tuple[str, str], message: str) -> None:
-    path = write(tmp_path, GOOD.replace(*change))
     with pytest.raises(UsageError, match=message):
-        load_workload_file(path)
+        loaded(tmp_path / "mine.py", GOOD, change)
 
 
 def test_a_missing_file() -> None:

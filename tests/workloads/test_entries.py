@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import UsageError
 from workloads.accident import two_highways
-from workloads.base import QUERY, TASKS, RecordSource, Reference, Workload
+from workloads.base import QUERY, TASKS, KeyedSource, RecordSource, Reference, Workload
 from workloads.entries import all_workloads, workload_entry
 from workloads.examples.hottest import WORKLOAD
 from workloads.toolkit.operators import program_of, timeline_of
@@ -27,7 +27,9 @@ def test_an_entry_builds_the_same_workload_everywhere(name: str) -> None:
     again = workload.reference.build()
     assert again.sources == workload.sources, "another process builds the same input"
     for source in workload.sources:
-        assert isinstance(source.records.build(), RecordSource)
+        built = source.records.build()
+        assert isinstance(built, RecordSource)
+        assert not isinstance(built, KeyedSource) or len(built.keys(0, 0, 3)) == 3, "no field"
 
 
 @pytest.mark.parametrize("make", [*(e.make for e in all_workloads().values()), two_highways])

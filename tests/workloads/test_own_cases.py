@@ -15,9 +15,8 @@ from harness.engines.structured.local import sampled
 from harness.errors import UsageError
 from harness.results.record import Profile
 from harness.stock_kills.scale import check_options
+from tests.workloads.kit import loaded, write_rows
 from workloads.base import Workload
-from workloads.files import forget
-from workloads.own import load_workload_file
 from workloads.toolkit.recorded import Recording, recorded
 
 if TYPE_CHECKING:
@@ -204,10 +203,7 @@ SIMPLE = {
 
 
 def job(tmp_path: Path, **changes: str) -> Workload:
-    path = tmp_path / "some.py"
-    path.write_text(HEAD % {**SIMPLE, **changes})
-    forget(path)
-    return load_workload_file(path)
+    return loaded(tmp_path / "some.py", HEAD % {**SIMPLE, **changes})
 
 
 REFUSED = {
@@ -343,32 +339,24 @@ def test_large_records_are_fewer_and_too_large_ones_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("first", "where", "unit"),
     [
-        (1_793_000_000, "in January 1970", 'unit="s"'),
-        (1_793_000_000_000_000, "about the year 58788", 'unit="us"'),
+        (1_793_000_000, "in January 1970", "s"),
+        (1_793_000_000_000_000, "about the year 58788", "us"),
     ],
 )
 def test_a_recording_in_another_unit_is_noticed(
     tmp_path: Path, first: int, where: str, unit: str
 ) -> None:
-    path = tmp_path / "some.csv"
-    path.write_text("at,n\n" + "".join(f"{first + n},{n}\n" for n in range(9)))
+    path = write_rows(tmp_path / "some.csv", [{"at": first + n, "n": n} for n in range(9)])
     with pytest.raises(UsageError, match=where) as caught:
         Recording(str(path), "at", None, 1)
-    assert unit in caught.value.remedy
-    said = unit.removeprefix('unit="').removesuffix('"')
-    assert Recording(str(path), "at", said, 1).first_unix_s == 1_793_000_000
+    assert f'unit="{unit}"' in caught.value.remedy
+    assert Recording(str(path), "at", unit, 1).first_unix_s == 1_793_000_000
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 def test_a_recording_has_keys_and_headers(tmp_path: Path, ending: str) -> None:
     rows = [{"at": 1_793_000_000_000 + n, "user": f"u{n}", "site": n} for n in range(4)]
-    frame, path = pd.DataFrame(rows), tmp_path / f"some.{ending}"
-    if ending == "jsonl":
-        frame.to_json(path, orient="records", lines=True)
-    elif ending == "csv":
-        frame.to_csv(path, index=False)
-    else:
-        frame.to_parquet(path)
+    path = write_rows(tmp_path / f"some.{ending}", rows)
     source = recorded("some", path, time="at", key="user", headers=["site"])
     built = source.records.build()
     assert source.headers

@@ -7,7 +7,7 @@ import pytest
 
 from tests.workloads.agreement import START_US, ordered, require_equal
 from workloads.accident import accidents
-from workloads.base import KeyedSource, Workload
+from workloads.base import Workload
 from workloads.synthetic import synthetic
 from workloads.toolkit.local import run_locally
 from workloads.toolkit.operators import TableProgram, program_of, timeline_of
@@ -44,15 +44,6 @@ def test_with_every_task_alive_it_is_the_whole_program(name: str) -> None:
     require_equal(ordered(runs.results().to_pandas(), workload), ordered(whole, workload))
     alive = places(program.topology)
     require_equal(ordered(runs.results(alive).to_pandas(), workload), ordered(whole, workload))
-
-
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_what_a_source_calls_keys_gives_keys(name: str) -> None:
-    """The load generator calls it for each slice of records."""
-    for source in WORKLOADS[name][0].sources:
-        built = source.records.build()
-        assert len(built.payloads(0, 0, 3)) == 3
-        assert not isinstance(built, KeyedSource) or len(built.keys(0, 0, 3)) == 3
 
 
 def test_a_living_tree_gives_what_its_partitions_hold() -> None:

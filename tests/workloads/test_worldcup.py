@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,16 +13,9 @@ from hypothesis import strategies as st
 from datasets.worldcup.format import RECORD, decode
 from harness.errors import UsageError
 from tests.levels import amount
-from tests.workloads.agreement import (
-    START_US,
-    by_operators,
-    source_table,
-)
+from tests.workloads.agreement import START_US, by_operators, source_table
 from workloads.toolkit.operators import timeline_of
 from workloads.worldcup import TOP, program, world_cup
-
-if TYPE_CHECKING:
-    pass
 
 Records = list[list[tuple[int, bytes]]]
 

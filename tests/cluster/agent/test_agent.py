@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,17 +19,47 @@ from harness.cluster.agent.agent import Agent, end_run
 from harness.cluster.agent.finding import Part
 from harness.cluster.agent.instants import wait_until
 from harness.cluster.agent.wire import Caller, FarAgent, Frames, Reply, frame
-from harness.cluster.processes import (
-    PROGRAM_VARIABLE,
-    WORKER_VARIABLE,
-    marked,
-)
+from harness.cluster.processes import PROGRAM_VARIABLE, WORKER_VARIABLE, marked
+from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.agent.kit import PARENT, SLEEPER, program
 from tests.cluster.helpers import eventually
 
 MARKS = {WORKER_VARIABLE: "r1w1", PROGRAM_VARIABLE: "r1n1-x"}
 WHOLE = [Part(node="r1n1", worker="r1w1")]
+
+
+@contextmanager
+def program(directory: Path, run: str) -> Iterator[tuple[FarAgent, subprocess.Popen[bytes]]]:
+    """Run an agent as a program of its own, until the block ends."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness.cluster.agent", str(directory), run],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        sink, output = process.stdin.fileno(), process.stdout.fileno()
+
+        def send(data: bytes) -> None:
+            os.write(sink, data)
+
+        caller = Caller("a test's machine", send)
+
+        def read() -> None:
+            while data := os.read(output, 1 << 16):
+                caller.feed(data)
+            caller.lose("its output ended")
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            yield FarAgent(caller), process
+        finally:
+            process.stdin.close()
+            process.wait(20)
+            reader.join()
 
 
 @pytest.fixture(params=["here", "behind a wire"])
@@ -44,7 +78,8 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
 
 
 def test_it_starts_counts_and_kills_on_time(agent: Agent) -> None:
-    started = agent.start("r1n1-x", PARENT, environment=MARKS, log_name="x")
+    parent = ("sh", "-c", "sleep 600 & sleep 600 & wait")
+    started = agent.start("r1n1-x", parent, environment=MARKS, log_name="x")
     assert agent.ended(started.number) is None
     eventually(lambda: len(agent.look(WHOLE)["r1n1"].processes) == 3)
     assert agent.look(WHOLE)["r1n1"].engines == 1
@@ -110,7 +145,7 @@ def test_what_a_killed_agent_leaves_is_removed_by_the_next(
 ) -> None:
     first, run = tmp_path / "runs" / "first", f"test-{tmp_path.name}"
     with program(first, run) as (agent, process):
-        agent.start("x", SLEEPER, environment=MARKS, log_name="x")
+        agent.start("x", ["sleep", "600"], environment=MARKS, log_name="x")
         process.send_signal(number)
         process.wait()
         with pytest.raises(EnvironmentFailure, match="a test's machine cannot be used"):

@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import asyncssh
+import psutil
 import pytest
 import yaml
 
@@ -37,6 +38,12 @@ NEEDED = ("sh", "tar", "mkdir", "chmod", "uname", "getconf", "df", "awk", "mv", 
 """Programs of a machine that has little."""
 
 
+def refused(*words: str) -> str | None:
+    """Return why a command fails; None if it ends well."""
+    tried = subprocess.run(words, capture_output=True, text=True, check=False)
+    return tried.stderr.strip() or None if tried.returncode else None
+
+
 @cache
 def why_not() -> str | None:
     """Return why no machine can be made here; None if they can."""
@@ -45,11 +52,7 @@ def why_not() -> str | None:
     for program in ("unshare", "nsenter", "ip"):
         if shutil.which(program) is None:
             return f"there is no program {program}"
-    tried = subprocess.run(
-        ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "true"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return tried.stderr.strip() or None if tried.returncode else None
+    return refused("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "true")
 
 
 @cache
@@ -57,11 +60,7 @@ def why_no_cut() -> str | None:
     """Return why no machine can be cut off here; None if they can."""
     if why_not() is not None or shutil.which("nft") is None:
         return why_not() or "there is no program nft (package nftables)"
-    tried = subprocess.run(
-        ["unshare", "--net", "nft", "add", "table", "inet", "try"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return tried.stderr.strip() or None if tried.returncode else None
+    return refused("unshare", "--net", "nft", "add", "table", "inet", "try")
 
 
 needs_machines = pytest.mark.skipif(
@@ -109,13 +108,12 @@ class Machine:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        enter = ["nsenter", "--net", "--target", str(process.pid), "--"]
         ip(f"link add {self._cable} type veth peer name eth0 netns {process.pid}")
         ip(f"link set {self._cable} master {self._network.bridge}")
         ip(f"link set {self._cable} up")
-        for command in ("link set lo up", f"addr add {self.address}/24 dev eth0"):
-            ip(command, enter)
-        ip("link set eth0 up", enter)
+        address = f"addr add {self.address}/24 dev eth0"
+        for command in ("link set lo up", address, "link set eth0 up"):
+            ip(command, self._enter)
         process.stdin.write(b"go\n")
         process.stdin.flush()
         line = process.stdout.readline()
@@ -130,32 +128,41 @@ class Machine:
             self.process.communicate()
             self.process = None
 
+    def inside(self) -> dict[int, str]:
+        """Return the command lines of its processes, without its server's, by their pids here."""
+        assert self.process is not None
+        own = os.readlink(f"/proc/{self.process.pid}/ns/net")
+        found = {}
+        for process in psutil.process_iter():
+            with suppress(OSError, psutil.Error):
+                if os.readlink(f"/proc/{process.pid}/ns/net") == own:
+                    found[process.pid] = " ".join(process.cmdline())
+        return {pid: line for pid, line in found.items() if line and "server.py" not in line}
+
     def processes(self) -> list[str]:
         """Return the command lines of its processes, without its server's."""
-        assert self.process is not None
-        inside = os.readlink(f"/proc/{self.process.pid}/ns/net")
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if os.readlink(entry / "ns/net") == inside:
-                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    if line and "server.py" not in line:
-                        found.append(line)
-            except OSError:
-                continue
-        return found
+        return list(self.inside().values())
 
     def rules(self) -> str:
         """Return what is left of rules and devices of its network."""
         if why_no_cut() is not None:
             return ""
-        assert self.process is not None
-        enter = ["nsenter", "--net", "--target", str(self.process.pid), "--"]
         return "".join(
-            subprocess.run([*enter, *words], capture_output=True, text=True, check=True).stdout
-            for words in (["nft", "list", "ruleset"], ["ip", "link", "show", "type", "ifb"],
-                          ["tc", "filter", "show", "dev", "eth0", "ingress"])
-        )  # fmt: skip
+            subprocess.run(
+                [*self._enter, *words.split()], capture_output=True, text=True, check=True
+            ).stdout
+            for words in (
+                "nft list ruleset",
+                "ip link show type ifb",
+                "tc filter show dev eth0 ingress",
+            )
+        )
+
+    @property
+    def _enter(self) -> list[str]:
+        """The beginning of a command in its network."""
+        assert self.process is not None
+        return ["nsenter", "--net", "--target", str(self.process.pid), "--"]
 
     def seed(self) -> None:
         """Put there what would be sent, by hard links."""

@@ -13,10 +13,6 @@ from pathlib import Path
 import asyncssh
 
 
-class Server(asyncssh.SSHServer):
-    """Lets everybody in who has a key."""
-
-
 async def main(address: str, directory: Path, path: str) -> None:
     home = directory / "home"
     environment = {"HOME": str(home), "PATH": path, "USER": "root", "LANG": "C.UTF-8"}
@@ -40,7 +36,7 @@ async def main(address: str, directory: Path, path: str) -> None:
     await asyncssh.listen(
         address,
         22,
-        server_factory=Server,
+        server_factory=asyncssh.SSHServer,
         server_host_keys=[str(directory / "host_key")],
         authorized_client_keys=str(directory / "authorized_keys"),
         process_factory=handle,

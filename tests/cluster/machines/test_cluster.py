@@ -12,10 +12,8 @@ from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.cluster.machines.cluster import MachinesCluster
 from harness.cluster.machines.settings import read_machines
-from harness.cluster.ownership import ClusterRecords
-from harness.cluster.processes import marked
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import SPEC, ClusterContract
+from tests.cluster.contract import SPEC, ClusterContract, started
 from tests.cluster.helpers import eventually, silent
 from tests.cluster.machines.kit import ROOT, Network, needs_machines, why_no_cut
 
@@ -41,21 +39,16 @@ class TestMachinesCluster(ClusterContract):
             cuts=why_no_cut() is None,
             services={"ssh": "m5"},
         )
-        backend = find_backend(str(file))
-        with backend.make(SPEC) as cluster:
-            cluster.start(silent)
+        with started(find_backend(str(file)).make(SPEC)) as cluster:
             yield cluster
         assert list((network.directory / "shared").glob("*")) == []
-        assert marked(cluster.run) == []
-        assert cluster.run not in {record.run for record in ClusterRecords().records()}
         for machine in network.machines:
             assert machine.processes() == []
             assert list((machine.cache / "runs").iterdir()) == []
             assert list(machine.tmp.iterdir()) == []
             assert machine.rules() == ""
 
-    def test_nothing_was_sent_that_was_there(self, cluster: Cluster) -> None:
-        assert isinstance(cluster, MachinesCluster)
+    def test_nothing_was_sent_that_was_there(self, cluster: MachinesCluster) -> None:
         sent = {machine.name: machine.sent_bytes for machine in cluster.places}
         assert sent.pop("m5") > 0, "the jars of the broker, and Redis"
         assert sent == dict.fromkeys(["m1", "m2", "m3", "m4"], 0)

@@ -16,18 +16,9 @@ from harness.cluster.links import RATE, WorkerLink
 from harness.cluster.machines.machine import Machine as Reached
 from harness.cluster.machines.ssh import Loop
 from harness.errors import EnvironmentFailure
-from tests.cluster.helpers import (
-    PEER,
-    eventually,
-)
+from tests.cluster.helpers import PEER, eventually
 from tests.cluster.links import Laid, LinkContract
-from tests.cluster.machines.kit import (
-    Network,
-    needs_machines,
-    open_machine,
-    poor_path,
-    why_no_cut,
-)
+from tests.cluster.machines.kit import Network, needs_machines, open_machine, poor_path, why_no_cut
 
 needs_cuts = pytest.mark.skipif(
     why_no_cut() is not None, reason=f"no machine can be cut off here: {why_no_cut()}"
@@ -71,12 +62,9 @@ def test_a_crash_of_the_agent_undoes_it(
     opened.agent.shapes()
     opened.agent.cut_off()
     assert "drop" in machine.rules()
-    assert machine.process is not None
-    inside = os.readlink(f"/proc/{machine.process.pid}/ns/net")
-    for entry in Path("/proc").glob("[0-9]*"):
-        line = (entry / "cmdline").read_bytes() if (entry / "cmdline").exists() else b""
-        if b"harness.cluster.agent" in line and os.readlink(entry / "ns/net") == inside:
-            os.kill(int(entry.name), signal.SIGKILL)
+    for pid, line in machine.inside().items():
+        if "harness.cluster.agent" in line:
+            os.kill(pid, signal.SIGKILL)
     eventually(lambda: machine.rules() == "", limit_s=20)
     eventually(lambda: machine.processes() == [], limit_s=20)
     (tmp_path / "next").mkdir()

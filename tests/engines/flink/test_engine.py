@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.client import HTTPMessage
+from io import BytesIO
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.error import HTTPError
+from urllib.request import OpenerDirector
 
 import pytest
 import yaml
@@ -51,13 +52,17 @@ class TestFlinkKind(EngineKindContract):
     kind, workload = FlinkKind(), WORDS
 
 
-@pytest.mark.slow
-def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
+def the_jars(pattern: str = "*.jar") -> list[Path]:
+    """Return Flink's jars if they are in the cache."""
     wheel = wheel_directory(str(WHEEL))
     if not wheel.is_dir():
         pytest.skip("Flink is not in the cache, and a test fetches nothing")
-    jars = sorted((wheel / "pyflink" / "lib").glob("*.jar"))
-    require_compiled(SOURCES, CLASSES, jars, tmp_path)
+    return sorted((wheel / "pyflink" / "lib").glob(pattern))
+
+
+@pytest.mark.slow
+def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
+    require_compiled(SOURCES, CLASSES, the_jars(), tmp_path)
 
 
 def made(given: FlinkParameters) -> list[str]:
@@ -109,11 +114,8 @@ def of(given: FlinkParameters) -> dict[str, Any]:
 @pytest.mark.slow
 def test_flink_knows_every_setting() -> None:
     """It ignores a name that it does not know."""
-    wheel = wheel_directory(str(WHEEL))
-    if not wheel.is_dir():
-        pytest.skip("Flink is not in the cache, and a test fetches nothing")
     known = b""
-    for jar in [*(wheel / "pyflink" / "lib").glob("flink-*.jar")]:
+    for jar in the_jars("flink-*.jar"):
         with zipfile.ZipFile(jar) as file:
             options = [name for name in file.namelist() if name.endswith("Options.class")]
             known += b"".join(map(file.read, options))
@@ -285,56 +287,25 @@ def test_the_duration_of_a_checkpoint_is_reported() -> None:
     assert event.detail == {"batch": 7, "dropped_rows": 0, "checkpoint_s": 0.035}
 
 
-@contextmanager
-def answering(answers: Mapping[str, tuple[int, Any]]) -> Iterator[str]:
-    """Imitate a server of Flink's with an answer for each path."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            code, document = answers[self.path]
-            body = json.dumps(document).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_GET  # noqa: N815  # the base's own name
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def test_a_refused_statement_shows_flinks_innermost_cause() -> None:
+def test_a_refused_statement_shows_flinks_innermost_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = "a.B: no\n\tat x\nCaused by: c.D: table 'lines' is unknown\n\tat y"
-    with (
-        answering({"/x": (500, {"errors": ["Internal", trace]})}) as base,
-        pytest.raises(master.Refused, match="table 'lines' is unknown") as caught,
-    ):
-        master._ask(base, "/x")
+    body = BytesIO(json.dumps({"errors": ["Internal", trace]}).encode())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise HTTPError("http://gateway/x", 500, "Internal Server Error", HTTPMessage(), body)
+
+    monkeypatch.setattr(OpenerDirector, "open", refuse)
+    with pytest.raises(master.Refused, match="table 'lines' is unknown") as caught:
+        master._ask("http://gateway", "/x")
     assert "\tat" not in str(caught.value)
 
 
-def test_a_statement_has_a_deadline() -> None:
+def test_a_statement_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is lost in its work answers for ever that it is busy."""
-    path = "/v1/sessions/s/operations/o/status"
-    with (
-        answering(
-            {"/v1/sessions/s/statements": (200, {"operationHandle": "o"}),
-             path: (200, {"status": "RUNNING"})}
-        ) as base,
-        pytest.raises(master.Refused, match=r"'CREATE TABLE `x`' within 0.2 s \(RUNNING\)") as why,
-    ):  # fmt: skip
-        master._execute(base, "s", "CREATE TABLE `x` (`y` STRING) WITH ('password')", 0.2)
+    busy = {"operationHandle": "o", "status": "RUNNING"}
+    monkeypatch.setattr(master, "_ask", lambda *_: busy)
+    with pytest.raises(master.Refused, match=r"'CREATE TABLE `x`' within 0.2 s \(RUNNING\)") as why:
+        master._execute("base", "s", "CREATE TABLE `x` (`y` STRING) WITH ('password')", 0.2)
     assert "password" not in str(why.value)
 
 
@@ -353,22 +324,6 @@ def test_flinks_own_connections_have_a_key_of_the_pass(tmp_path: Path) -> None:
     assert not [name for name in without if "ssl" in name], "the gateway has no key"
 
 
-def never_answers(place: Path, printed: str) -> master.Refused:
-    """Return the error of a JobManager that prints this and ends."""
-    above = master.Master(lambda event: None)
-    (place / "printed").write_text(printed)
-    order = {
-        "name": "StandaloneSessionClusterEntrypoint",
-        "command": ["sh", "-c", "cat printed; exit 1"],
-        "directory": str(place), "within_s": 5,
-    }  # fmt: skip
-    with pytest.raises(master.Refused, match="exit code 1") as caught:
-        above.jobmanager(order)
-    above.close()
-    assert [one.poll() for one in above._processes] == [1], "nothing is left behind"
-    return caught.value
-
-
 def test_a_jobmanager_that_fails_is_named_with_its_first_error_and_no_stack(tmp_path: Path) -> None:
     stack = (
         "Shutting down. Diagnostics java.lang.Exception: Could not create actor system\n"
@@ -379,14 +334,24 @@ def test_a_jobmanager_that_fails_is_named_with_its_first_error_and_no_stack(tmp_
         {"at_ms": 2, "said": stack, "why": ""},
         {"at_ms": 3, "said": "FATAL", "why": "NoClassDefFoundError: x\n\tat y\n"},
     ]
-    error = never_answers(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
-    assert str(error).splitlines()[1:] == [
+    (tmp_path / "printed").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    order = {
+        "name": "StandaloneSessionClusterEntrypoint",
+        "command": ["sh", "-c", "cat printed; exit 1"],
+        "directory": str(tmp_path), "within_s": 5,
+    }  # fmt: skip
+    above = master.Master(lambda event: None)
+    with pytest.raises(master.Refused, match="exit code 1") as caught:
+        above.jobmanager(order)
+    above.close()
+    assert [one.poll() for one in above._processes] == [1], "nothing is left behind"
+    assert str(caught.value).splitlines()[1:] == [
         "    Shutting down. Diagnostics java.lang.Exception: Could not create actor system",
         "    Caused by: TimeoutException: Futures timed out",
         "    FATAL",
         "    NoClassDefFoundError: x",
     ]
-    assert error.remedy == "let the machine do less at the same time, then start again"
+    assert caught.value.remedy == "let the machine do less at the same time, then start again"
 
 
 def test_a_process_says_which_ports_it_has_bound(tmp_path: Path) -> None:

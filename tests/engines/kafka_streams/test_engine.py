@@ -30,7 +30,6 @@ from harness.environment.jars import ensure_sets, locked_jars
 from harness.errors import EnvironmentFailure
 from tests.engines.compiled import require_compiled
 from tests.engines.contract import EngineKindContract
-from workloads.base import Workload
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], depth=4)
@@ -61,10 +60,10 @@ def test_it_has_the_version_of_the_broker() -> None:
     assert streams.version == clients[0].version
 
 
-def job(workload: Workload = WORDS) -> Job:
+def job() -> Job:
     node = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.0.2")
     work = SimpleNamespace(
-        name="pass-1", workload=workload, topic_of={"lines": "in", "requests": "in"},
+        name="pass-1", workload=WORDS, topic_of={"lines": "in", "requests": "in"},
         out_topic="out", out_partitions=2,
     )  # fmt: skip
     kafka = KafkaEndpoint(
@@ -80,6 +79,8 @@ def test_tuned_settings_are_those_of_its_documentation() -> None:
     assert (given["session.timeout.ms"], given["heartbeat.interval.ms"]) == ("6000", "2000")
     assert given["rack.aware.assignment.tags"] == "rack"
     assert given["client.tag.rack"] == "r1"
+    assert given["faultline.waits"] == "true", "a repartition topic for each input partition"
+    assert settings(job(), KafkaStreamsParameters())["faultline.waits"] == "false"
 
 
 def test_what_the_dead_left_open_ends_before_they_are_missed() -> None:
@@ -91,19 +92,28 @@ def test_what_the_dead_left_open_ends_before_they_are_missed() -> None:
     assert scan_ms <= missed_ms // 8, "what the broker looks for is not long over"
 
 
+def said(node: str, at_s: float, event: str, **document: Any) -> Line:
+    return Line(node=node, document={"at_ms": at_s * 1000, "event": event, **document})
+
+
+def state(node: str, at_s: float, to: str) -> Line:
+    return said(node, at_s, "state", to=to)
+
+
+def members(node: str, at_s: float, hosts: str) -> Line:
+    return said(node, at_s, "members", hosts=hosts)
+
+
 def reported(given: KafkaStreamsParameters, **changes: str) -> list[Setting]:
     """Return the settings of one instance, as it would report them."""
     asked = settings(job(), given)
     values = {name: asked[name] for name in asked["faultline.report"].split(",") if name in asked}
     parts = [{"session.timeout.ms": "45000"}, values | changes]
-    said = [
-        Line(node="r1n1", document={"event": "settings", "at_ms": 1, "values": each})
-        for each in parts
-    ]
-    java = Line(node="r1n1", document={"event": "java", "at_ms": 1, "options": "-Xmx640m -Dx=y"})
+    lines = [said("r1n1", 0.001, "settings", values=each) for each in parts]
+    java = said("r1n1", 0.001, "java", options="-Xmx640m -Dx=y")
     cluster = SimpleNamespace(kafka=None, spec=ClusterSpec(memory_mb_per_worker=640))
     one = replace(job(), setup=Setup(scheme="standby", parameters=given))
-    return list(KafkaStreamsKind().read_back([one], [java, *said], cast(Any, cluster)))
+    return list(KafkaStreamsKind().read_back([one], [java, *lines], cast(Any, cluster)))
 
 
 def test_the_library_that_it_unpacks_goes_where_it_works() -> None:
@@ -135,26 +145,11 @@ def test_a_password_survives_the_properties_file() -> None:
     assert 'a\\\\"\\\\\\\\b' in line, "a backslash of the login line is doubled for the file"
 
 
-def lines(*said: tuple[str, float, dict[str, Any]]) -> list[Line]:
-    return [
-        Line(node=node, document={"at_ms": at_s * 1000, **document})
-        for node, at_s, document in said
-    ]
-
-
-def state(node: str, at_s: float, to: str) -> tuple[str, float, dict[str, Any]]:
-    return node, at_s, {"event": "state", "to": to}
-
-
-def members(node: str, at_s: float, hosts: str) -> tuple[str, float, dict[str, Any]]:
-    return node, at_s, {"event": "members", "hosts": hosts}
-
-
 BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("lines", "expected"),
     [
         pytest.param(
             [
@@ -162,7 +157,7 @@ BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
                 members("r2n1", 1, BOTH),
                 state("r2n1", 7.9, "REBALANCING"),
                 members("r2n1", 8, ONE),
-                ("r2n1", 8.5, {"event": "restore-ended", "records": 40}),
+                said("r2n1", 8.5, "restore-ended", records=40),
                 state("r2n1", 9, "RUNNING"),
                 members("r2n1", 12, "r1n1:33 r2n1:22"),
             ],
@@ -196,9 +191,9 @@ BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
     ],
 )
 def test_a_loss_is_read_from_what_the_instances_say(
-    said: list[tuple[str, float, dict[str, Any]]], expected: tuple[float, float, float, int]
+    lines: list[Line], expected: tuple[float, float, float, int]
 ) -> None:
-    events = KafkaStreamsKind().events_in(lines(*said))
+    events = KafkaStreamsKind().events_in(lines)
     *at_s, records = expected
     kinds = (EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED)
     assert [(event.kind, event.at_unix_s, event.target) for event in events] == [
@@ -208,28 +203,20 @@ def test_a_loss_is_read_from_what_the_instances_say(
 
 
 def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_ends_it() -> None:
-    def held(*more: tuple[str, float, dict[str, Any]]) -> float:
-        events = KafkaStreamsKind().events_in(
-            lines(
-                members("r2n1", 1, BOTH),
-                state("r2n1", 7.9, "REBALANCING"),
-                members("r2n1", 8, ONE),
-                state("r2n1", 9, "RUNNING"),
-                *more,
-            )
-        )
-        return float(events[0].detail["held_s"])
+    def held(node: str = "r2n1", until_s: float | None = None) -> float:
+        """Return the time if a node sees a transaction from 3 s until then."""
+        loss = [
+            members("r2n1", 1, BOTH),
+            state("r2n1", 7.9, "REBALANCING"),
+            members("r2n1", 8, ONE),
+            state("r2n1", 9, "RUNNING"),
+        ]
+        if until_s is not None:
+            loss.append(said(node, 3, "transactions", open="x"))
+            loss.append(said(node, until_s, "transactions", open=""))
+        return float(KafkaStreamsKind().events_in(loss)[0].detail["held_s"])
 
-    began: tuple[str, float, dict[str, Any]] = ("r2n1", 3, {"event": "transactions", "open": "x"})
-    over: tuple[str, float, dict[str, Any]] = ("r2n1", 13, {"event": "transactions", "open": ""})
-    assert held(began, over) == pytest.approx(4.0)
+    assert held(until_s=13) == pytest.approx(4.0)
     assert held() == 0.0
-    assert held(began, ("r2n1", 8.5, {"event": "transactions", "open": ""})) == 0.0
-    assert held(("r1n1", 3, began[2]), ("r1n1", 13, over[2])) == 0.0, "the dead one's own words"
-
-
-@pytest.mark.parametrize(("given", "waits"), [(KafkaStreamsParameters(), "false"), (TUNED, "true")])
-def test_only_a_query_that_waits_has_a_repartition_topic_for_each_input_partition(
-    given: KafkaStreamsParameters, waits: str
-) -> None:
-    assert settings(job(), given)["faultline.waits"] == waits
+    assert held(until_s=8.5) == 0.0
+    assert held("r1n1", until_s=13) == 0.0, "the dead one's own words"

@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from harness.cluster.base import Action, RunningProgram, Victim
+from harness.cluster.base import Action, RunningProgram
 from harness.cluster.run_directory import write_private
 from harness.engines.programs.engine import TRUTH
 from tests.engines.toy import NODE, ToyCluster
@@ -114,16 +113,10 @@ class ProgramCluster(ToyCluster):
         self.program = FakeProgram(self.run_directory / f"launch-{self._launched}", argv, files)
         return self.program
 
-    def apply(self, action: Action, target: str) -> Sequence[Victim]:
-        began = time.time()
+    def carry_out(self, action: Action, target: str) -> tuple[int, ...]:
         assert self.program is not None
         if action is Action.KILL:
             self.program.kill()
         else:
             self.program.start()
-        return [
-            Victim(
-                node=target, reached=True, processes=(self.program.pid,), began_unix_s=began,
-                at_unix_s=time.time(),
-            )
-        ]  # fmt: skip
+        return (self.program.pid,)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -15,123 +16,93 @@ from harness.cli.own_options import engine_options
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import EngineKind, Setup
 from harness.engines.kinds import find_engine
-from harness.engines.programs.described import SCHEME, engine_of_file
+from harness.engines.programs.described import SCHEME
 from harness.engines.programs.engine import ProgramKind
 from harness.engines.settings import Setting
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
-from harness.failures.schedule import NO_FAILURES
-from harness.judging import passes
-from harness.judging.passes import Pass, PassPlan
-from harness.load import generator
-from harness.load.profile import RateProfile
+from harness.judging.passes import Pass
+from harness.judging.runner import steady_plan
 from harness.measurement import Context
 from tests.engines.contract import EngineContract, EngineKindContract, Sharing
 from tests.engines.programs.fake import DESCRIPTION, MADE_UP, WORKLOAD, ProgramCluster
-from tests.engines.test_toy import made_when_named
-from tests.load.test_generator import Broker
+from tests.engines.test_toy import imitated
 from workloads.wordcount import word_count
 
 
-@pytest.fixture(scope="module")
-def described(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], EngineKind]:
-    """Return the engine of a file with these lines more, or with others."""
-    place = tmp_path_factory.mktemp("described")
-
-    def make(more: str = "", text: str = DESCRIPTION) -> EngineKind:
-        path = place / "made-up.yaml"
-        path.write_text(text + more)
-        return engine_of_file(path)
-
-    return make
-
-
-def made_up() -> EngineKind:
-    """Return the engine of the test's own file, as classes hold it."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "made-up.yaml")
-        path.write_text(DESCRIPTION)
+def described(text: str, name: str = "engine.yaml") -> EngineKind:
+    """Return the engine of a file with this text."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory, name)
+        path.write_text(text)
         return find_engine(str(path))
 
 
 class TestMadeUpKind(EngineKindContract):
-    kind, workload = made_up(), WORKLOAD
+    kind, workload = described(DESCRIPTION), WORKLOAD
 
 
 @pytest.mark.slow
 class TestMadeUp(EngineContract):
-    kind, workload, setup = made_up(), WORKLOAD, Setup(scheme=SCHEME)
+    kind, workload, setup = described(DESCRIPTION), WORKLOAD, Setup(scheme=SCHEME)
     load_s, kill_s, away_s, interval_s = 3.0, 1.2, 0.3, 0.1
 
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-        broker = Broker()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(generator, "LATE_SHARE", 1.0)
-            patch.setattr(passes, "topics", made_when_named)
-            yield cast(Cluster, ProgramCluster(broker, tmp_path_factory.mktemp("cluster")))
-        broker.close()
+        with imitated(ProgramCluster, tmp_path_factory.mktemp("cluster")) as cluster:
+            yield cluster
 
 
-@pytest.fixture
-def failing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, described: Callable[..., EngineKind]
-) -> Iterator[Callable[..., FaultlineError]]:
-    """Run a pass of a faulty engine, and return its error; nothing of it may be left."""
-    monkeypatch.setattr(generator, "LATE_SHARE", 1.0)
-    monkeypatch.setattr(passes, "topics", made_when_named)
-    broker = Broker()
-    cluster = ProgramCluster(broker, tmp_path)
-    plan = PassPlan(
-        name="fault", workload=WORKLOAD, rate=RateProfile.constant(100, 1.0), interval_s=0.1,
-        schedule=NO_FAILURES,
-    )  # fmt: skip
+def with_fault(fault: str, more: str = "") -> str:
+    """Return the made-up engine's description with a fault of its program, and with more lines."""
+    return DESCRIPTION.replace('made_up.py"', f'made_up.py", "{fault}"') + more
 
-    def once(kind: EngineKind) -> None:
-        with kind.open(Setup(scheme=SCHEME), cast(Cluster, cluster)) as engine:
-            context = cast(Context, Sharing(engine, tmp_path))
-            with Pass(plan, cast(Cluster, cluster), engine, tmp_path, context) as one:
-                one.run()
 
-    def run(fault: str, more: str = "", command: str = "") -> FaultlineError:
-        text = DESCRIPTION.replace('made_up.py"', f'made_up.py", "{fault}"')
-        if command:
-            text = f'name: made-up\nform: sums\ncommand: ["{{python}}", "-c", "{command}"]\n'
-        kind = described(more, text=text)
-        with pytest.raises(FaultlineError) as caught:
-            once(kind)
-        assert cluster.program is not None
-        assert cluster.program.exit_code is not None, "nothing is left behind"
-        return caught.value
+def of_python(code: str) -> str:
+    return f'name: made-up\nform: sums\ncommand: ["{{python}}", "-c", "{code}"]\n'
 
-    yield run
-    broker.close()
+
+def failure_of(text: str, place: Path) -> FaultlineError:
+    """Return the error of a pass of a described engine; nothing of it may be left."""
+    plan = steady_plan("fault", WORKLOAD, 100, 1.0, 0.1)
+    with imitated(ProgramCluster, place) as cluster:
+        with (
+            pytest.raises(FaultlineError) as caught,
+            described(text).open(Setup(scheme=SCHEME), cluster) as engine,
+            Pass(plan, cluster, engine, place, cast(Context, Sharing(engine, place))) as one,
+        ):
+            one.run()
+        program = cast(ProgramCluster, cluster).program
+        assert program is not None
+        assert program.exit_code is not None, "nothing is left behind"
+    return caught.value
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "kind", "words", "remedy"),
+    ("text", "kind", "words", "remedy"),
     [
-        (("silent", "ready_within_s: 0.5\n"), EnvironmentFailure,
+        (with_fault("silent", "ready_within_s: 0.5\n"), EnvironmentFailure,
          ["did not print 'ready' on a line of its own within 0.5 s"], "ready_within_s"),
-        (("garbled",), UsageError, ["wrote a result no JSON object", "b'?'"], "window_start, sum"),
-        (("child",), UsageError, ["left processes behind when it was stopped: 1 on"], "SIGTERM"),
-        (("", "", "raise SystemExit('no licence')"), EnvironmentFailure,
+        (with_fault("garbled"), UsageError, ["wrote a result no JSON object", "b'?'"],
+         "window_start, sum"),
+        (with_fault("child"), UsageError, ["left processes behind when it was stopped: 1 on"],
+         "SIGTERM"),
+        (of_python("raise SystemExit('no licence')"), EnvironmentFailure,
          ["ended by itself with exit code 1", "no licence"], "until SIGTERM"),
-        (("", "", "import os; os.kill(os.getpid(), 9)"), EnvironmentFailure,
+        (of_python("import os; os.kill(os.getpid(), 9)"), EnvironmentFailure,
          ["was killed before it was ready"], "memory is short"),
     ],
+    ids=["silent", "garbled", "child", "ends by itself", "killed"],
 )  # fmt: skip
 def test_an_engine_that_does_not_keep_its_part_is_named(
-    failing: Callable[..., FaultlineError],
-    given: Sequence[str],
+    tmp_path: Path,
+    text: str,
     kind: type[FaultlineError],
     words: Sequence[str],
     remedy: str,
 ) -> None:
-    error = failing(*given)
+    error = failure_of(text, tmp_path)
     assert isinstance(error, kind)
     assert all(each in error.what for each in words)
     assert remedy in error.remedy
@@ -139,11 +110,11 @@ def test_an_engine_that_does_not_keep_its_part_is_named(
 
 @pytest.mark.slow
 def test_a_pass_does_not_begin_with_other_settings_than_its_row(
-    failing: Callable[..., FaultlineError], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Setting(part="r1n1", name="delay", asked="1 s", reported="2 s")
     monkeypatch.setattr(ProgramKind, "read_back", lambda *_: [other])
-    error = failing("")
+    error = failure_of(DESCRIPTION, tmp_path)
     assert isinstance(error, EnvironmentFailure)
     assert "delay of r1n1 is 2 s, and 1 s was asked for" in error.what
 
@@ -162,24 +133,21 @@ def test_a_pass_does_not_begin_with_other_settings_than_its_row(
         ("name: x\ncommand: [cat]\nguarantee: always\n", "guarantee is 'always'"),
         ("name: [x\n", "line 2 is not YAML"),
         ("name: x\ncommand: [cat]\nname: y\n", "line 3 is not YAML: the key 'name' is there twice"),
+        ("name: flink\ncommand: [cat]\n", "as one of Faultline's own"),
     ],
 )
-def test_a_mistake_in_a_file_is_named(
-    described: Callable[..., EngineKind], text: str, what: str
-) -> None:
+def test_a_mistake_in_a_file_is_named(text: str, what: str) -> None:
     with pytest.raises(UsageError) as caught:
-        described(text=text)
+        described(text)
     assert what in caught.value.what
     assert caught.value.remedy
 
 
-def test_what_cannot_be_prepared_is_named_with_its_last_words(
-    described: Callable[..., EngineKind], tmp_path: Path
-) -> None:
+def test_what_cannot_be_prepared_is_named_with_its_last_words(tmp_path: Path) -> None:
     cluster = cast(Cluster, ProgramCluster(None, tmp_path))
-    kind = described('prepare: ["sh", "-c", "echo no network >&2; exit 6"]\n')
+    more = 'prepare: ["sh", "-c", "echo no network >&2; exit 6"]\n'
     with pytest.raises(EnvironmentFailure) as caught:
-        kind.open(Setup(scheme=SCHEME), cluster)
+        described(DESCRIPTION + more).open(Setup(scheme=SCHEME), cluster)
     assert "engine made-up could not be prepared: sh failed with exit code 6" in caught.value.what
     assert "no network" in caught.value.what
 
@@ -194,27 +162,17 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         find_engine(str(tmp_path / "engine.yaml"))
 
 
-def test_a_python_file_gives_its_kind(tmp_path: Path) -> None:
-    path = tmp_path / "engine.py"
-    path.write_text("from tests.engines.toy import ToyKind\nENGINE = ToyKind()\n")
-    assert find_engine(str(path)).name == "toy"
-    other = tmp_path / "other.py"
-    other.write_text("")
+def test_a_python_file_gives_its_kind() -> None:
+    code = "from tests.engines.toy import ToyKind\nENGINE = ToyKind()\n"
+    assert described(code, "engine.py").name == "toy"
     with pytest.raises(UsageError, match="defines no ENGINE"):
-        find_engine(str(other))
+        described("", "other.py")
 
 
-def test_only_the_named_workloads_are_run(described: Callable[..., EngineKind]) -> None:
-    kind: Any = described("workloads: [word-count]\n")
+def test_only_the_named_workloads_are_run() -> None:
+    kind = described(DESCRIPTION + "workloads: [word-count]\n")
     reason = kind.lacks(Setup(scheme=SCHEME), WORKLOAD, ClusterSpec())
     assert reason == "made-up runs word-count, and not workload 'sums'"
-
-
-def test_an_engine_of_faultlines_own_name_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "engine.yaml"
-    path.write_text("name: flink\ncommand: [cat]\n")
-    with pytest.raises(UsageError, match="as one of Faultline's own"):
-        find_engine(str(path))
 
 
 def test_a_changed_program_is_another_engine(tmp_path: Path) -> None:

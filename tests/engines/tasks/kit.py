@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import shutil
 import subprocess
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import pytest
+from confluent_kafka import Message
+
+from harness.cluster.base import Node
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.base import Setup
 from harness.engines.tasks.choices import scheme_of
+from harness.engines.tasks.exchange import Begin, ReadError, Tail
 from harness.engines.tasks.job import Job, spread, wiring_for
 from harness.protocol.coordinator.registry import NodeInfo
 from workloads.wordcount import word_count
@@ -52,16 +58,23 @@ def job(**more: Any) -> Job:
     return Job(**{**given, **more})
 
 
+def machines(racks: int, nodes_per_rack: int) -> list[Node]:
+    """Return a cluster's nodes; those of a rack are on one worker."""
+    return [
+        Node(name=f"r{r}n{n}", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1")
+        for r in range(1, racks + 1)
+        for n in range(1, nodes_per_rack + 1)
+    ]
+
+
 class Sent:
     """Takes what a process would send: a sender, a link to the coordinator, a connection."""
 
     def __init__(self) -> None:
         self.all: list[Any] = []
-        self.enough = asyncio.Event()
 
     def send(self, *what: Any) -> bool:
         self.all.append(what[-1])
-        self.enough.set()
         return True
 
     send_body = send
@@ -76,11 +89,56 @@ class Sent:
         raise error
 
 
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+def openssl(*arguments: str | Path) -> None:
+    """Run it; skip the test where there is none."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates with")
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+
+
 def certificates(directory: Path, name: str) -> Tls:
-    """Make an authority, and a certificate from it."""
-    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    """Make a certificate that is its own authority."""
     key, certificate = directory / f"{name}.key", directory / f"{name}.pem"
-    command = ["openssl", "req", "-x509", *new, "-keyout", key, "-out", certificate, "-subj"]
-    subprocess.run([*map(str, command), f"/CN={name}"], check=True, capture_output=True)
+    openssl(
+        "req", "-x509", *NEW_KEY, "-keyout", key, "-out", certificate, "-days", "2",
+        "-subj", f"/CN={name}",
+    )  # fmt: skip
     text = certificate.read_text()
     return Tls(ca=text, certificate=text, key=key.read_text())
+
+
+def heard(
+    settings: Mapping[str, Any],
+    topic: str,
+    begin: Begin,
+    *,
+    records: int = 1,
+    prepare: Callable[[Sequence[Message]], Sequence[Any]] = lambda messages: messages,
+) -> tuple[list[int], list[ReadError]]:
+    """Return the numbers and errors that a reader has until it has so many records, or ends."""
+    numbers: list[int] = []
+    errors: list[ReadError] = []
+
+    @in_a_loop
+    async def follow() -> None:
+        over = asyncio.Event()
+
+        def deliver(messages: Sequence[Message]) -> None:
+            numbers.extend(int(message.value() or b"") for message in messages)
+            if len(numbers) >= records:
+                over.set()
+
+        def failed(error: ReadError) -> None:
+            errors.append(error)
+            if error.final:
+                over.set()
+
+        tail = Tail(settings, topic, 0, begin, deliver=deliver, failed=failed, prepare=prepare)
+        await over.wait()
+        tail.stop()
+
+    follow()
+    return numbers, errors

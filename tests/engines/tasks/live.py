@@ -119,20 +119,23 @@ def started(cluster: Cluster, parameters: TaskParameters = PARAMETERS) -> Iterat
 def trial(
     engine: TaskEngine,
     directory: Path,
-    scheme: str,
+    scheme: str | Setup,
     seconds: float = 6,
     *,
     workload: Workload = WORDS,
     rate_per_s: float = 200,
+    of: type[Trial] = Trial,
     **parameters: Any,
 ) -> Trial:
     """Return a pass under ``scheme``, ready to run.
 
     Nothing dies before every copy has been ready, so that the consequences of a kill do not depend
     on how busy the machine is."""
-    engine.setup = Setup(scheme=scheme, parameters=replace(PARAMETERS, **parameters))
+    if isinstance(scheme, str):
+        scheme = Setup(scheme=scheme, parameters=replace(PARAMETERS, **parameters))
+    engine.setup = scheme
     engine.check()
-    return Trial(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)
+    return of(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)
 
 
 def kill(at_s: float, target: str) -> Disturbance:
@@ -156,11 +159,6 @@ def endurance(engine: TaskEngine, directory: Path, *, seed: int) -> Endurance:
 def passed(
     engine: TaskEngine, directory: Path, scheme: str, *disturbances: Disturbance, seconds: float = 6
 ) -> Verdict:
-    """Make one pass after the return of all nodes that were killed before.
-
-    Nothing dies before every copy has been ready."""
-    engine.fleet.cluster.restore(lambda text: None)
-    engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
-    engine.check()
-    one = Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds, settles=True)
-    return one.run(disturbances)
+    """Make one pass after the return of all nodes that were killed before."""
+    engine.fleet.cluster.restore(silent)
+    return trial(engine, directory, scheme, seconds).run(disturbances)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.endurance.trial import Disturbance, Trial
 from harness.engines.base import EventKind
-from harness.engines.tasks.adapting import Adapting, SourceRates, drifted, with_rates
+from harness.engines.tasks.adapting import Adapting, drifted
 from harness.engines.tasks.engine import TaskEngine
 from harness.load.plan import LoadPlan
 from harness.load.profile import RateProfile
@@ -18,7 +19,7 @@ from harness.protocol.effects import CopyEvent
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from tests.cluster.helpers import eventually
-from tests.engines.tasks.live import WORDS, kill, trial
+from tests.engines.tasks.live import WITHIN_S, WORDS, kill, trial
 from workloads.base import QUERY, TASKS, Reference, Workload
 from workloads.toolkit.operators import Forward, TableProgram, TableTask, Timeline, program_of
 from workloads.toolkit.operators import timeline_of as timeline
@@ -27,8 +28,6 @@ from workloads.wordcount import RESULT, Count, Lower, Split
 HERE = Path(__file__).resolve()
 LEFT, RIGHT = (0, 2), (1, 3)
 """The tasks that only one of the two sources goes through; 4 counts, 5 collects."""
-READY_WITHIN_S = 120.0
-"""On a machine that is too busy; a few seconds elsewhere."""
 
 
 def two_sources() -> Workload:
@@ -47,6 +46,11 @@ def two_ways(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
     """Make the topology of both paths; ``rate`` is the sum of both sources."""
     each = (rate or 200.0) / 2
     ends = ("left", "right")
+    one, full = Partitioning.ONE_TO_ONE, Partitioning.FULL
+    edges = (
+        ("left", "lower-left", one), ("right", "lower-right", one),
+        ("lower-left", "count", full), ("lower-right", "count", full), ("count", "collect", full),
+    )  # fmt: skip
     topology = Topology(
         operators=(
             *(Operator(name=end, parallelism=1, rate=(each,), selectivity=5.0) for end in ends),
@@ -54,16 +58,9 @@ def two_ways(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
             Operator(name="count", parallelism=1),
             Operator(name="collect", parallelism=1),
         ),
-        edges=(
-            *(
-                Edge(upstream=end, downstream=f"lower-{end}", partitioning=Partitioning.ONE_TO_ONE)
-                for end in ends
-            ),
-            *(
-                Edge(upstream=f"lower-{end}", downstream="count", partitioning=Partitioning.FULL)
-                for end in ends
-            ),
-            Edge(upstream="count", downstream="collect", partitioning=Partitioning.FULL),
+        edges=tuple(
+            Edge(upstream=above, downstream=below, partitioning=kind)
+            for above, below, kind in edges
         ),
     )
 
@@ -85,23 +82,10 @@ TOPOLOGY = program_of(
 ).topology
 
 
-class Rates(SourceRates):
-    """Without a broker."""
-
-    def __init__(self) -> None:
-        self.closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def adapting(plans: list[tuple[int, ...]]) -> Adapting:
-    return Adapting(TOPOLOGY, Rates(), plans.append, plan=(*LEFT, 4, 5), budget=4, every_s=60)
-
-
 def test_the_plan_goes_over_to_where_the_records_come_from() -> None:
     plans: list[tuple[int, ...]] = []
-    one = adapting(plans)
+    no_broker: Any = None
+    one = Adapting(TOPOLOGY, no_broker, plans.append, plan=(*LEFT, 4, 5), budget=4, every_s=60)
     one.step({0: 150.0, 1: 50.0})
     assert (plans, one.asked) == ([], 1), "it is right as it is"
     one.step({0: 155.0, 1: 50.0})
@@ -132,16 +116,11 @@ def test_shares_drift_and_sums_do_not(
     assert drifted(planned, rates) is new
 
 
-def test_measured_rates_go_through_the_topology() -> None:
-    measured = with_rates(TOPOLOGY, {0: 30.0, 1: 10.0})
-    assert measured.input_rates("count").sum() == pytest.approx(200)
-
-
 class OnceReplicated(Trial):
     """A trial that kills nothing before the replicas of the right-hand way are ready."""
 
     def _disturb(self, disturbance: Disturbance) -> None:
-        eventually(lambda: set(RIGHT) <= replicated(self.engine), limit_s=READY_WITHIN_S)
+        eventually(lambda: set(RIGHT) <= replicated(self.engine), limit_s=WITHIN_S)
         super()._disturb(disturbance)
 
 
@@ -165,11 +144,11 @@ def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> 
         "rppg",
         10,
         workload=WORKLOAD,
+        of=OnceReplicated,
         plan=(0, 2, 4, 5),
         adapt_s=1.0,
         placement=(0, 1, 0, 1, 2, 2),
     )
-    one.__class__ = OnceReplicated
     many, few = RateProfile(((4, 150), (6, 50))), RateProfile(((4, 50), (6, 150)))
     one.load = LoadPlan(
         streams=[

@@ -23,27 +23,20 @@ from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.described import describe
 from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 
-FAMILIES = ("checkpoint", "global", "replay", "active", "ppa")
-
 
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
 class TasksOnBackend:
-    """A worker that is killed, under each family of schemes."""
+    """Workers and nodes that are killed, with checkpoints and with replicas."""
 
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls) -> Iterator[TaskEngine]:
         raise NotImplementedError
 
-    def test_a_node_dies_alone(self, engine: TaskEngine, tmp_path: Path) -> None:
-        done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1"))
-        assert (done.kills, done.failures) == (1, 0), done
-        assert {noted.note.node for noted in engine.lost_primaries()} >= {2}
-
-    @pytest.mark.parametrize("scheme", FAMILIES)
+    @pytest.mark.parametrize("scheme", ["checkpoint", "active"])
     def test_a_killed_worker_changes_nothing(
         self, engine: TaskEngine, tmp_path: Path, scheme: str
     ) -> None:
@@ -54,6 +47,14 @@ class TasksOnBackend:
         assert engine.lost_primaries(), "the coordinator noticed"
         if scheme == "active":
             assert CopyEvent.PROMOTED in {noted.note.event for noted in engine.notes()}
+        begun_s = engine.job.start_us / 1e6 if engine.job else 0.0
+        detected = [event for event in engine.events() if event.kind == "detected"]
+        # Nodes elsewhere have other clocks, but what happened is told by one; and a machine that is
+        # too busy may take a living node for dead as well, and earlier.
+        assert any(begun_s + 2 < event.at_unix_s < begun_s + 120 for event in detected)
+        for event in engine.events():
+            if event.kind == "recovered":
+                assert event.at_unix_s >= event.detail["detected_unix_s"]
 
     def test_nodes_of_one_instant_die_in_one_sweep_and_their_worker_lives(
         self, engine: TaskEngine, tmp_path: Path
@@ -61,18 +62,6 @@ class TasksOnBackend:
         done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r2n1+r2n2"))
         assert (done.kills, done.failures) == (2, 0), done
         assert {noted.note.node for noted in engine.lost_primaries()} >= {2, 3}
-
-    def test_what_happened_is_told_by_one_clock(self, engine: TaskEngine, tmp_path: Path) -> None:
-        """Nodes elsewhere have other clocks; instants come in the order of their causes."""
-        done = passed(engine, tmp_path, "checkpoint", kill(2.5, "r1"))
-        assert done.failures == 0, done
-        begun_s = engine.job.start_us / 1e6 if engine.job else 0.0
-        detected = [event for event in engine.events() if event.kind == "detected"]
-        # A machine that is too busy may take a living node for dead as well, and earlier.
-        assert any(begun_s + 2 < event.at_unix_s < begun_s + 60 for event in detected)
-        for event in engine.events():
-            if event.kind == "recovered":
-                assert event.at_unix_s >= event.detail["detected_unix_s"]
 
 
 class TestTasksOnDocker(TasksOnBackend):

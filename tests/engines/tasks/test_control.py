@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -22,64 +19,26 @@ from harness.engines.tasks.control import Connection, Listener, connect, frame_o
 from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.kit import certificates, in_a_loop
+from tests.engines.tasks.kit import certificates, in_a_loop, until
 
 SECRET = b"known to both"
 NODES = 200
 
 
+Ends = tuple[ssl.SSLContext | None, ssl.SSLContext | None]
+
+
 @pytest.fixture(scope="module", params=["plain", "encrypted"])
-def ends(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+def ends(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ends:
     """Give the settings of the listening and of the dialing end, without and with encryption."""
     if request.param == "plain":
         return None, None
     return contexts(certificates(tmp_path_factory.mktemp("tls"), "ours"))
 
 
-def meeting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run ``test(server's end, client's end)`` on one connection."""
-
-    @in_a_loop
-    async def run(ends: tuple[ssl.SSLContext | None, ssl.SSLContext | None]) -> None:
-        accepted: asyncio.Queue[Connection] = asyncio.Queue()
-        done = asyncio.Event()
-
-        async def serve(connection: Connection) -> None:
-            accepted.put_nowait(connection)
-            await done.wait()
-
-        listener = Listener(SECRET, serve, host="127.0.0.1", tls=ends[0])
-        port = await listener.start()
-        client = await connect("127.0.0.1", port, SECRET, within_s=10, tls=ends[1])
-        server = await accepted.get()
-        await test(server, client)
-        done.set()
-        await asyncio.gather(server.leave(), client.leave())
-        listener.stop()
-
-    return run
-
-
-@meeting
-async def test_a_peer_that_does_not_read_costs_frames(
-    server: Connection, client: Connection
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(control, "MOST_WAITING_BYTES", 1 << 16)
-        sent = sum(server.send({"number": n, "ballast": "x" * 100_000}) for n in range(300))
-    assert 0 < sent < 300
-    assert server.dropped == 300 - sent
-    for number in range(sent):
-        frame = await client.receive()
-        assert frame is not None
-        assert frame["number"] == number
-
-
 @asynccontextmanager
 async def listening(
-    serve: Callable[[Connection], Awaitable[None]] | None = None, port: int = 0, **more: Any
+    serve: Callable[[Connection], Awaitable[None]] | None = None, **more: Any
 ) -> AsyncIterator[tuple[Listener, int, list[Connection]]]:
     """Listen; yield the listener, its port, and the connections that were served."""
     served: list[Connection] = []
@@ -90,8 +49,47 @@ async def listening(
             await serve(connection)
 
     listener = Listener(SECRET, keep, host="127.0.0.1", **more)
-    yield listener, await listener.start(port), served
+    yield listener, await listener.start(), served
     listener.stop()
+
+
+@asynccontextmanager
+async def meeting(ends: Ends) -> AsyncIterator[tuple[Connection, Connection]]:
+    """Yield the server's and the client's end of one connection."""
+    done = asyncio.Event()
+
+    async def serve(connection: Connection) -> None:
+        await done.wait()
+
+    async with listening(serve, tls=ends[0]) as (_, port, served):
+        client = await connect("127.0.0.1", port, SECRET, within_s=10, tls=ends[1])
+        await until(lambda: bool(served))
+        yield served[0], client
+        done.set()
+        await asyncio.gather(served[0].leave(), client.leave())
+
+
+@in_a_loop
+async def test_a_peer_that_does_not_read_costs_frames(ends: Ends) -> None:
+    async with meeting(ends) as (server, client):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(control, "MOST_WAITING_BYTES", 1 << 16)
+            sent = sum(server.send({"number": n, "ballast": "x" * 100_000}) for n in range(300))
+        assert 0 < sent < 300
+        assert server.dropped == 300 - sent
+        for number in range(sent):
+            frame = await client.receive()
+            assert frame is not None
+            assert frame["number"] == number
+
+
+@in_a_loop
+async def test_a_machine_that_is_silent_is_noticed_by_the_kernel(ends: Ends) -> None:
+    async with meeting(ends) as both:
+        for end in both:
+            connected = end._writer.get_extra_info("socket")
+            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_MS
 
 
 @pytest.mark.parametrize(
@@ -146,33 +144,21 @@ async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.Monkey
     async def serve(connection: Connection) -> None:
         await connection.receive()
 
-    listener = Listener(SECRET, serve, host="127.0.0.1")
-    port = await listener.start()
-    strangers = []
-    for _ in range(5):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await read_step(reader)
-        strangers.append((reader, writer))
-    for reader, _ in strangers[:2]:
-        with suppress(ConnectionResetError):
-            assert await reader.read() == b""
-    assert listener.refused == 2
-    client = await connect("127.0.0.1", port, SECRET, within_s=10)
-    assert client.send({"still": "served"})
-    client.close()
-    for _, writer in strangers:
-        writer.close()
-    listener.stop()
-
-
-@meeting
-async def test_a_machine_that_is_silent_is_noticed_by_the_kernel(
-    server: Connection, client: Connection
-) -> None:
-    for end in (server, client):
-        connected = end._writer.get_extra_info("socket")
-        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_MS
+    async with listening(serve) as (listener, port, _):
+        strangers = []
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await read_step(reader)
+            strangers.append((reader, writer))
+        for reader, _ in strangers[:2]:
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert listener.refused == 2
+        client = await connect("127.0.0.1", port, SECRET, within_s=10)
+        assert client.send({"still": "served"})
+        client.close()
+        for _, writer in strangers:
+            writer.close()
 
 
 @in_a_loop
@@ -199,34 +185,6 @@ async def test_every_node_of_many_is_in_the_queue_of_a_coordinator_that_does_not
         with ExitStack() as stack:
             for _ in range(NODES):  # the loop does not turn here, so nobody is accepted
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-
-
-CLIENT = """
-import asyncio, sys
-from harness.engines.tasks.control import connect
-async def main():
-    connection = await connect("127.0.0.1", int(sys.argv[1]), b"known to both", within_s=30)
-    connection.send({"here": True})
-    await asyncio.Event().wait()
-asyncio.run(main())
-"""
-
-
-@pytest.mark.slow
-@in_a_loop
-async def test_the_kernel_tells_of_a_killed_process() -> None:
-    heard: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-
-    async def serve(connection: Connection) -> None:
-        heard.put_nowait(await connection.receive())
-        heard.put_nowait(await connection.receive())
-
-    async with listening(serve) as (_, port, _):
-        process = subprocess.Popen([sys.executable, "-c", CLIENT, str(port)])
-        assert await heard.get() == {"here": True}
-        process.send_signal(signal.SIGKILL)
-        assert await heard.get() is None
-        process.wait()
 
 
 async def closed(writer: asyncio.StreamWriter) -> None:

@@ -5,6 +5,7 @@ Everything here but one test runs inside namespaces, where a cut is a virtual ca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,15 @@ from harness.cluster.backends import remove_made
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
-from harness.endurance.trial import Disturb, Disturbance, Trial
-from harness.engines.base import Setup
+from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.tasks.engine import TaskEngine
-from harness.engines.tasks.parameters import TaskParameters
 from harness.protocol.effects import CopyEvent
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
-from tests.engines.tasks.live import SPEC, endurance, own_state, started
-from workloads.wordcount import word_count
+from tests.engines.tasks.live import PARAMETERS, SPEC, endurance, own_state, started, trial
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
-PARAMETERS = TaskParameters(checkpoint_s=1.0, suspect_s=1.0)
-WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
+SUSPECT_S = 1.0
 
 
 @only_outside
@@ -38,19 +35,9 @@ def test_all_of_it_inside() -> None:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
     with own_state(tmp_path_factory):
         cluster = LocalCluster(SPEC, network=Namespaces(), remove=remove_made)
-        with started(cluster, PARAMETERS) as engine:
+        with started(cluster, replace(PARAMETERS, suspect_s=SUSPECT_S)) as engine:
             yield engine
         assert marked(cluster.run) == []
-
-
-def cut(at_s: float, target: str, for_s: float) -> Disturbance:
-    return Disturbance(at_s=at_s, kind=Disturb.CUT, target=target, for_s=for_s)
-
-
-def trial(engine: TaskEngine, directory: Path, scheme: str, seconds: float) -> Trial:
-    engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
-    engine.check()
-    return Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds)
 
 
 @only_inside
@@ -58,7 +45,8 @@ def trial(engine: TaskEngine, directory: Path, scheme: str, seconds: float) -> T
 def test_a_rack_that_is_cut_off_is_replaced_and_its_output_counts_nowhere(
     engine: TaskEngine, tmp_path: Path, scheme: str
 ) -> None:
-    done = trial(engine, tmp_path, scheme, 8).run([cut(2, "r1", 4)])
+    cut = Disturbance(at_s=2, kind=Disturb.CUT, target="r1", for_s=4)
+    done = trial(engine, tmp_path, scheme, 8, suspect_s=SUSPECT_S).run([cut])
     assert done.results > 500
     assert (done.cuts, done.failures) == (2, 0), done
     lost = {noted.note.node for noted in engine.lost_primaries()}

@@ -40,8 +40,7 @@ def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -
     links = Links.between(
         NODES, between_racks, coordinator="r1", store="store", bytes_per_s=1_000_000
     )
-    one = trial(engine, tmp_path, "checkpoint", links=links, placement=PLACEMENT)
-    one.__class__ = OnceRestorable
+    one = trial(engine, tmp_path, "checkpoint", of=OnceRestorable, links=links, placement=PLACEMENT)
     done = one.run([kill(4, "r1n1")])
     assert (done.kills, done.failures) == (1, 0), done
     at_us, checked = processed(engine), 0

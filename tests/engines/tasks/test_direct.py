@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -112,6 +111,14 @@ async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> N
         await until(lambda: one.held == [True, False])
 
 
+async def stranger(node: Node) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a node without a proof, and read its greeting."""
+    assert node.peers.address is not None
+    reader, writer = await asyncio.open_connection(*node.peers.address)
+    await reader.readexactly(36)
+    return reader, writer
+
+
 @pytest.mark.parametrize(
     "words",
     [b"", b"GET / HTTP/1.1\r\n\r\n", b"FLD1" + b"x" * 60, b"FLD1" + b"\0" * 76, b"x" * 9_000],
@@ -119,17 +126,15 @@ async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> N
 @in_a_loop
 async def test_a_stranger_is_refused_and_fills_nothing(words: bytes) -> None:
     node = await Node(0).start()
-    assert node.peers.address is not None
-    reader, writer = await asyncio.open_connection(*node.peers.address)
-    assert len(await reader.readexactly(36)) == 36
-    (stranger,) = node.peers._unproved
-    assert len(stranger.get_buffer(-1)) <= STRANGER_BYTES
+    reader, writer = await stranger(node)
+    (unproved,) = node.peers._unproved
+    assert len(unproved.get_buffer(-1)) <= STRANGER_BYTES
     writer.write(words)
     writer.write_eof()
     assert await ended(reader)
     await until(lambda: not node.peers._unproved)
     assert node.peers._peers == {}
-    assert len(stranger._buffer) <= STRANGER_BYTES
+    assert len(unproved._buffer) <= STRANGER_BYTES
     writer.close()
     node.peers.close()
 
@@ -145,34 +150,24 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 async def test_a_silent_stranger_is_hung_up_on(node: Node) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(direct, "PROOF_S", 0.01)
-        assert node.peers.address is not None
-        reader, writer = await asyncio.open_connection(*node.peers.address)
-        await reader.readexactly(36)
+        reader, writer = await stranger(node)
         assert await ended(reader)
         assert node.peers.refused == 1
     writer.close()
 
 
-@in_a_loop
-async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "MOST_STRANGERS", 2)
-    node, friend = await Node(0).start(), await Node(1).start()
-    assert node.peers.address is not None
-    strangers = []
-    for _ in range(4):
-        reader, writer = await asyncio.open_connection(*node.peers.address)
-        await reader.readexactly(36)
-        strangers.append((reader, writer))
-    for reader, _ in strangers[:2]:
-        assert await ended(reader)
-    assert len(node.peers._unproved) == 2
-    friend.knows(node)
-    friend.say(node, 7)
-    await node.got.get()
+@nodes(2)
+async def test_of_many_strangers_the_first_have_to_go(node: Node, friend: Node) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "MOST_STRANGERS", 2)
+        strangers = [await stranger(node) for _ in range(4)]
+        for reader, _ in strangers[:2]:
+            assert await ended(reader)
+        assert len(node.peers._unproved) == 2
+        friend.say(node, 7)
+        await node.got.get()
     for _, writer in strangers:
         writer.close()
-    node.peers.close()
-    friend.peers.close()
 
 
 @in_a_loop
@@ -213,7 +208,6 @@ async def test_packets_that_are_dropped_are_reported(monkeypatch: pytest.MonkeyP
     one.peers.close()
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Path) -> None:
     ours, theirs = certificates(tmp_path, "ours"), certificates(tmp_path, "theirs")
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from harness.cluster.base import BROKER, STORE, Node
+from harness.cluster.base import BROKER, STORE
 from harness.endurance.draw import (
     RACK_GAP_S,
     RUN_S,
@@ -26,14 +26,11 @@ from harness.hosting.codec import encode
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
+from tests.engines.tasks.kit import machines
 from workloads.wordcount import RESULT, word_count
 
 WORDS = word_count(text=[__file__])
-NODES = [
-    Node(name=f"r{rack}n{number}", rack=f"r{rack}", worker=f"r{rack}w1", host=f"127.0.{rack}.1")
-    for rack in (1, 2)
-    for number in (1, 2)
-]
+NODES = machines(2, 2)
 
 
 def counts(**words: int) -> pa.Table:

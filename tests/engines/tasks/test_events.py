@@ -6,18 +6,15 @@ from typing import Any
 
 import pytest
 
-from harness.cluster.base import Node
 from harness.engines.base import Event, EventKind
 from harness.engines.tasks.adapting import Alternating
 from harness.engines.tasks.events import Observations
 from harness.hosting.restoration import Noted
 from harness.protocol.effects import CopyEvent, NoteCopy
+from tests.engines.tasks.kit import machines
 from tests.engines.tasks.test_adaptation import TOPOLOGY
 
-NODES = [
-    Node(name=f"r{rack}n1", rack=f"r{rack}", worker=f"r{rack}w1", host=f"127.0.{rack}.1")
-    for rack in (1, 2, 3)
-]
+NODES = machines(3, 1)
 
 
 def noted(

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +15,7 @@ import pytest
 
 from harness.engines.tasks.fleet import Fleet
 from harness.errors import EnvironmentFailure
+from tests.cluster.helpers import eventually
 from tests.engines.tasks.kit import REDIS, job
 
 WITHIN_S = 60
@@ -22,16 +23,14 @@ WITHIN_S = 60
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    spec = SimpleNamespace(cores_per_worker=1, nodes_per_worker=1)
     cluster = SimpleNamespace(
         nodes=list,
-        spec=spec,
+        spec=SimpleNamespace(cores_per_worker=1, nodes_per_worker=1),
         redis=REDIS,
         kafka=SimpleNamespace(tls=None),
         harness_host="127.0.0.1",
-        driver_environment=dict,
+        driver_environment=lambda: dict(os.environ),
     )
-    cluster.driver_environment = lambda: dict(os.environ)
     made = Fleet(cast(Any, cluster), tmp_path)
     made.start_coordinator()
     made._registering.start()
@@ -46,14 +45,6 @@ def kill(fleet: Fleet) -> int:
     return pid
 
 
-def eventually(fleet: Fleet, true: Callable[[], bool]) -> None:
-    for _ in range(WITHIN_S * 50):
-        if true():
-            return
-        fleet._stopping.wait(0.02)
-    raise AssertionError("it never came")
-
-
 def begun(fleet: Fleet) -> int:
     return len([event for event in fleet.said() if event["event"] == "begun"])
 
@@ -61,7 +52,7 @@ def begun(fleet: Fleet) -> int:
 def test_a_coordinator_that_was_killed_is_started_again_and_goes_on(fleet: Fleet) -> None:
     fleet.begin(job())
     killed = kill(fleet)
-    eventually(fleet, lambda: begun(fleet) == 2)
+    eventually(lambda: begun(fleet) == 2)
     fleet.check()
     assert fleet.coordinator.pid != killed
     kill(fleet)
@@ -86,7 +77,7 @@ def test_an_error_of_the_coordinator_ends_the_run(fleet: Fleet) -> None:
 def test_a_coordinator_that_is_killed_again_and_again_is_given_up(fleet: Fleet) -> None:
     fleet._began_s = deque(fleet._began_s, maxlen=2)
     kill(fleet)
-    eventually(fleet, lambda: len(fleet._began_s) == 2)
+    eventually(lambda: len(fleet._began_s) == 2)
     fleet._began_s.extend([time.monotonic() + 3_600.0] * 2)
     kill(fleet)
     with pytest.raises(EnvironmentFailure, match="the coordinator has ended"):

@@ -61,11 +61,22 @@ def hosting(store: Any, said: Sent) -> Hosted:
     class Machine:
         def handle(self, item: told.NodeInput, *, now: int) -> list[do.Effect]:
             said.all.append(item)
-            said.enough.set()
             return []
 
     here.machine = cast(Any, Machine())
     return here
+
+
+def follow(here: Hosted) -> OutputReader:
+    """Let a node follow sink 6 without a broker; return what it reads with."""
+    reader = OutputReader()
+    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
+    return reader
+
+
+def answers(said: Sent) -> list[type]:
+    """Return the kinds of inputs that a node's machine got."""
+    return [type(one) for one in said.all if not isinstance(one, dict)]
 
 
 @in_a_loop
@@ -110,8 +121,7 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
     said, appended = Sent(), list[Any]()
     here = hosting(SlowStore(), said)
     sender = SimpleNamespace(append=lambda *record: appended.append(record[-1]))
-    here._sender, reader = cast(Any, sender), OutputReader()
-    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
+    here._sender, reader = cast(Any, sender), follow(here)
     record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
     fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
     publish = do.PublishOutput(
@@ -130,8 +140,7 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
         assert appended[0] is appended[1], "encoded once"
         reader.accept(decode(appended[0]))
         here._output_moved(6, reader)
-    answers = [type(one) for one in said.all if not isinstance(one, dict)]
-    assert answers == [told.OutputFenced, told.OutputPublished], "each is answered once"
+    assert answers(said) == [told.OutputFenced, told.OutputPublished], "each is answered once"
     here.stop()
 
 
@@ -146,19 +155,12 @@ async def test_a_record_that_no_broker_takes_ends_the_run_with_a_word() -> None:
     here.stop()
 
 
-def follow(here: Hosted) -> OutputReader:
-    """Let a node follow sink 6 without a broker; return what it reads with."""
-    reader = OutputReader()
-    here._outputs[6] = cast(Any, SimpleNamespace(reader=reader, stop=lambda: None))
-    return reader
-
-
 @in_a_loop
 async def test_a_term_that_was_given_twice_has_one_writer() -> None:
     """The registry was rolled back: another node has the term, too, and was quicker."""
     said = Sent()
     here = hosting(SlowStore(), said)
-    here._sender = cast(Any, Appending([]))
+    here._sender = cast(Any, SimpleNamespace(append=lambda *record: None))
     reader = follow(here)
     fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
     record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
@@ -171,16 +173,5 @@ async def test_a_term_that_was_given_twice_has_one_writer() -> None:
     reader.accept(copies.entry_for(publish, here._nonce + 1))
     here._output_moved(6, reader)
     here._perform([publish])
-    answers = [type(one) for one in said.all if not isinstance(one, dict)]
-    assert answers == [told.OutputRefused, told.OutputRefused]
+    assert answers(said) == [told.OutputRefused, told.OutputRefused]
     here.stop()
-
-
-class Appending:
-    """A sender that keeps what it is given."""
-
-    def __init__(self, appended: list[Any]) -> None:
-        self._appended = appended
-
-    def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
-        self._appended.append(data)

@@ -14,6 +14,7 @@ from tests.levels import amount
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.deep  # `test_fleet` kills the process, and the virtual host its connections
 def test_the_coordinator_is_killed_and_goes_on(engine: TaskEngine, tmp_path: Path) -> None:
     done = trial(engine, tmp_path, "checkpoint").run(
         [Disturbance(at_s=2, kind=Disturb.COORDINATOR), kill(4, "r2n1")]
@@ -21,6 +22,7 @@ def test_the_coordinator_is_killed_and_goes_on(engine: TaskEngine, tmp_path: Pat
     assert (done.kills, done.failures) == (2, 0), done
 
 
+@pytest.mark.deep  # the virtual host freezes one, too
 def test_a_frozen_node_is_replaced_by_its_silence(engine: TaskEngine, tmp_path: Path) -> None:
     done = trial(engine, tmp_path, "checkpoint", 8).run(
         [Disturbance(at_s=2, kind=Disturb.PAUSE, target="r1n2", for_s=4)]

@@ -15,22 +15,17 @@ from harness.errors import UsageError
 from harness.hosting.codec import Encoded
 from harness.hosting.frames import HEADER, Header, Hosts, unpack_header
 from harness.protocol import inputs as told
+from tests.protocol.machines import arrived, requested
 
 PART = pa.table({"word": ["a"], "n": [1]})
 
 
-def batch(up: int, down: int, number: int = 0) -> told.BatchArrived:
-    return told.BatchArrived(
-        cause=f"batch {number}", task=down, upstream=up, batch=number, stable=True,
-        payload=Encoded(PART), term=1,
-    )  # fmt: skip
+def batch(up: int, down: int) -> told.BatchArrived:
+    return arrived(task=down, upstream=up, payload=Encoded(PART))
 
 
 def request(down: int, up: int, from_batch: int = 3) -> told.ReplayRequested:
-    return told.ReplayRequested(
-        cause="beat", task=up, downstream=down, asking=1, from_batch=from_batch,
-        from_tentative=from_batch, acknowledged=0, reloads=False,
-    )  # fmt: skip
+    return requested(task=up, downstream=down, from_batch=from_batch, from_tentative=from_batch)
 
 
 def entry(number: int, address: Any, hosts: Hosts) -> list[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -20,6 +18,7 @@ from harness.cluster.external.servers import check_kafka
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure
+from tests.engines.tasks.kit import NEW_KEY, certificates, openssl
 from tests.engines.tasks.live import SPEC, kill, passed, started
 from tests.experiments.stock.test_real_kill import POINT, OneRun
 
@@ -33,10 +32,6 @@ ssl.truststore.location={authority}
 listener.name.client.ssl.client.auth=required
 """
 """Without the listener's name, a listener with SASL requires no certificates of clients."""
-
-
-def openssl(*arguments: str | Path) -> None:
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
 
 
 def certified(directory: Path, name: str) -> tuple[str, str]:
@@ -53,25 +48,16 @@ def certified(directory: Path, name: str) -> tuple[str, str]:
     return certificate.read_text(), key.read_text()
 
 
-NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-
-
 @pytest.fixture(scope="module", autouse=True)
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
     """Make every broker here require TLS, and every endpoint use it."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates with")
     place = tmp_path_factory.mktemp("certificates")
-    authority = place / "authority.pem"
-    openssl(
-        "req", "-x509", *NEW_KEY, "-keyout", place / "authority.key", "-out", authority,
-        "-days", "2", "-subj", "/CN=authority",
-    )  # fmt: skip
+    authority = certificates(place, "authority").ca
     (place / "server").write_text("".join(reversed(certified(place, "server"))))
     certificate, key = certified(place, "client")
-    secure = Tls(ca=authority.read_text(), certificate=certificate, key=key)
+    secure = Tls(ca=authority, certificate=certificate, key=key)
     properties = kafka._PROPERTIES.replace("CLIENT:SASL_PLAINTEXT", "CLIENT:SASL_SSL")
-    properties += ENCRYPTED.format(server=place / "server", authority=authority)
+    properties += ENCRYPTED.format(server=place / "server", authority=place / "authority.pem")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setattr(kafka, "_PROPERTIES", properties)

@@ -5,13 +5,13 @@ what is reported and what is the end."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 
-from harness.engines.tasks.exchange import Begin, ReadError, Sender, Tail, consumer_settings
+from harness.engines.tasks.exchange import Begin, ReadError, Sender, consumer_settings
+from tests.engines.tasks.kit import heard
 from tests.engines.tasks.pushing import (
     FETCH,
     LIST_OFFSETS,
@@ -21,12 +21,6 @@ from tests.engines.tasks.pushing import (
 )
 
 RECORDS = 10
-BEGINNING = Begin()
-PASSING = (
-    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_ENOUGH_REPLICAS,
-    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)  # fmt: skip
 LASTING = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.INVALID_REQUIRED_ACKS,
     KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD,
@@ -57,33 +51,11 @@ def sent(broker: PushingBroker) -> list[tuple[int, int]]:
     return lost
 
 
-async def read(broker: PushingBroker) -> tuple[list[int], list[ReadError]]:
-    numbers: list[int] = []
-    errors: list[ReadError] = []
-    over = asyncio.Event()
-
-    def deliver(messages: Sequence[Message]) -> None:
-        numbers.extend(int(message.value() or b"") for message in messages)
-        if len(numbers) == RECORDS:
-            over.set()
-
-    def failed(error: ReadError) -> None:
-        errors.append(error)
-        if error.final:
-            over.set()
-
+def read(broker: PushingBroker) -> tuple[list[int], list[ReadError]]:
+    """Return the numbers and errors that a reader has until the last record or its end."""
     # Unlike a broker, the imitation waits for records before it answers with an error.
     settings = {**consumer_settings(broker.client), "fetch.wait.max.ms": 50}
-    tail = Tail(settings, "out", 0, BEGINNING, deliver=deliver, failed=failed)
-    async with asyncio.timeout(60):
-        await over.wait()
-    tail.stop()
-    return numbers, errors
-
-
-def heard(broker: PushingBroker) -> tuple[list[int], list[ReadError]]:
-    """Return the numbers and errors that a reader hears until the last record or its end."""
-    return asyncio.run(read(broker))
+    return heard(settings, "out", Begin(), records=RECORDS)
 
 
 @pytest.mark.parametrize("code", LASTING)
@@ -105,7 +77,7 @@ def test_errors_that_do_not_pass_are_reported(broker: PushingBroker, code: int) 
 def test_a_reader_goes_on_after_errors(broker: PushingBroker, codes: Sequence[int]) -> None:
     filled(broker)
     broker.push(FETCH, codes)
-    numbers, errors = heard(broker)
+    numbers, errors = read(broker)
     assert numbers == list(range(RECORDS)), "without a gap or a repetition"
     assert not any(error.final for error in errors)
 
@@ -113,14 +85,15 @@ def test_a_reader_goes_on_after_errors(broker: PushingBroker, codes: Sequence[in
 def test_a_reader_whose_records_are_gone_says_so_and_ends(broker: PushingBroker) -> None:
     filled(broker)
     broker.push(FETCH, [KafkaError.OFFSET_OUT_OF_RANGE])
-    numbers, errors = heard(broker)
+    numbers, errors = read(broker)
     assert numbers == []
     assert [(error.final, error.gone) for error in errors] == [(True, True)]
 
 
 def test_a_reader_finds_its_place_after_errors(broker: PushingBroker) -> None:
     filled(broker)
-    broker.push(LIST_OFFSETS, [*PASSING[:2], KafkaError.TOPIC_AUTHORIZATION_FAILED])
-    numbers, errors = heard(broker)
+    codes = [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION]
+    broker.push(LIST_OFFSETS, [*codes, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    numbers, errors = read(broker)
     assert numbers == list(range(RECORDS))
     assert not any(error.final for error in errors)

@@ -13,18 +13,16 @@ from pathlib import Path
 import pytest
 
 from harness.endurance.trial import Disturbance, Trial, Verdict
-from harness.engines.base import Setup
 from harness.engines.tasks.choices import parameters_of
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.systems import SYSTEMS, setup_of
 from harness.protocol.effects import CopyEvent
-from tests.engines.tasks.live import PARAMETERS, WORDS, OnceRestorable, kill
+from tests.engines.tasks.live import PARAMETERS, WORDS, OnceRestorable, kill, trial
 from workloads.base import Workload
 from workloads.worldcup import world_cup
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
-RATE_PER_S = 200.0
 SECONDS, TENTATIVE_SECONDS = 4.5, 6.5
 WORKLOADS: dict[str, Workload] = {
     "word-count": WORDS,
@@ -52,33 +50,16 @@ AWAY_S = 2.5
 def run(engine: TaskEngine, directory: Path, name: str, contender: str) -> Verdict:
     """Run a pass of the workload of that name."""
     workload = WORKLOADS[name]
-    parameters = PARAMETERS
+    kills, seconds, parameters = KILLS[name], SECONDS, PARAMETERS
     if contender in TENTATIVE:
+        kills, seconds = TENTATIVE_KILLS[name], TENTATIVE_SECONDS
         parameters = replace(parameters, slots=3, restart_s=AWAY_S)
-    setup = setup_of(
-        contender, workload, engine.fleet.nodes, rate_per_s=RATE_PER_S, parameters=parameters
-    )
+    setup = setup_of(contender, workload, engine.fleet.nodes, rate_per_s=200, parameters=parameters)
     if contender in TENTATIVE:
         chosen = parameters_of(setup)
         setup = replace(setup, parameters=replace(chosen, placement=apart(chosen.plan)))
-    engine.setup = setup
-    engine.check()
-    kills, seconds = KILLS[name], SECONDS
-    if contender in TENTATIVE:
-        kills, seconds = TENTATIVE_KILLS[name], TENTATIVE_SECONDS
-    restores = SYSTEMS[contender].scheme in ("checkpoint", "global")
-    of = OnceRestorable if restores else Trial
-    return settled(engine, workload, directory, seconds, of).run(kills)
-
-
-def settled(
-    engine: TaskEngine,
-    workload: Workload,
-    directory: Path,
-    seconds: float,
-    of: type[Trial] = Trial,
-) -> Trial:
-    return of(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds, settles=True)
+    of = OnceRestorable if setup.scheme in ("checkpoint", "global") else Trial
+    return trial(engine, directory, setup, seconds, workload=workload, of=of).run(kills)
 
 
 def apart(plan: Sequence[int]) -> list[int]:
@@ -94,12 +75,13 @@ AFTER_A_CHANGE = {("active", "world-cup"), ("ppa", "word-count")}
 
 
 def level(contender: str, workload: str) -> Sequence[pytest.MarkDecorator]:
-    """Return the marks of a pair: contenders have one workload in the whole suite, in turn."""
+    """Return the marks of a pair: in the whole suite a scheme has one workload, in turn."""
     if (contender, workload) in AFTER_A_CHANGE:
         return ()
-    other = any(name == contender and of != workload for name, of in AFTER_A_CHANGE)
+    first = {system.scheme: name for name, system in list(SYSTEMS.items())[::-1]}
+    others = set(first.values()) - {name for name, _ in AFTER_A_CHANGE}
     turn = list(SYSTEMS).index(contender) % 2 == list(WORKLOADS).index(workload)
-    return (pytest.mark.deep,) if turn and not other else (pytest.mark.long,)
+    return (pytest.mark.deep,) if turn and contender in others else (pytest.mark.long,)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +127,11 @@ def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) ->
 
     The dead rack's replicated tasks are taken over; of the other three two find a place at once
     (one of them a replica's), and the last when a node is back."""
-    parameters = replace(
-        PARAMETERS, slots=3, restart_s=AWAY_S, placement=(0, 1, 2, 1, 0, 1, 2), plan=(0, 2, 4, 6)
-    )
-    engine.setup = Setup(scheme="ppa", parameters=parameters)
-    engine.check()
-    done = settled(engine, WORDS, tmp_path, TENTATIVE_SECONDS).run([kill(2, "r1")])
+    one = trial(
+        engine, tmp_path, "ppa", TENTATIVE_SECONDS,
+        slots=3, restart_s=AWAY_S, placement=(0, 1, 2, 1, 0, 1, 2), plan=(0, 2, 4, 6),
+    )  # fmt: skip
+    done = one.run([kill(2, "r1")])
     assert done.failures == 0, done
     assert 0 < done.corrected <= done.tentative
     left_us = min(

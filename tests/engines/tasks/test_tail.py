@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,18 +9,11 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from harness.engines.tasks import exchange, reading
-from harness.engines.tasks.exchange import (
-    Begin,
-    ReadError,
-    Tail,
-    consumer_settings,
-    source_settings,
-)
+from harness.engines.tasks.exchange import Begin, consumer_settings, source_settings
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.kit import in_a_loop
+from tests.engines.tasks.kit import heard
 
 MESSAGES = 1_000
-BEGINNING = Begin()
 
 
 @pytest.fixture(scope="module")
@@ -42,61 +34,12 @@ def test_a_partition_is_read_patiently_and_without_a_gap(
     monkeypatch.setattr(exchange, "_AT_ONCE", 10)  # so that there are many answers
     settings = source_settings(client, 100_000)
     assert settings["fetch.queue.backoff.ms"] == 10
-    found: list[int] = []
-
-    async def follow() -> None:
-        whole = asyncio.Event()
-
-        def deliver(messages: Sequence[Message]) -> None:
-            found.extend(int(message.value() or b"") for message in messages)
-            if len(found) >= MESSAGES:
-                whole.set()
-
-        tail = Tail(settings, "busy", 0, BEGINNING, deliver=deliver, failed=unexpected)
-        await asyncio.wait_for(whole.wait(), 60)
-        tail.stop()
-
-    asyncio.run(follow())
-    assert found == list(range(MESSAGES))
-
-
-def heard(
-    client: dict[str, str], begin: Begin, prepare: Any = lambda messages: messages
-) -> list[ReadError | int]:
-    """Return what a reader delivers and reports, until it ends or has the newest record."""
-    found: list[ReadError | int] = []
-
-    @in_a_loop
-    async def follow() -> None:
-        over = asyncio.Event()
-
-        def failed(error: ReadError) -> None:
-            found.append(error)
-            if error.final:
-                over.set()
-
-        def deliver(messages: Sequence[Message]) -> None:
-            found.extend(int(message.value() or b"") for message in messages)
-            over.set()
-
-        settings = consumer_settings(client)
-        tail = Tail(
-            settings, "busy", 0, begin, deliver=deliver, failed=failed, prepare=prepare
-        )  # fmt: skip
-        await over.wait()
-        tail.stop()
-
-    follow()
-    return found
-
-
-def unexpected(error: ReadError) -> None:
-    raise AssertionError(error)
+    numbers, _ = heard(settings, "busy", Begin(), records=MESSAGES)
+    assert numbers == list(range(MESSAGES))
 
 
 def test_an_offset_that_the_partition_does_not_have_is_no_beginning(client: dict[str, str]) -> None:
-    (error,) = heard(client, Begin(offset=MESSAGES + 1))
-    assert isinstance(error, ReadError)
+    _, (error,) = heard(consumer_settings(client), "busy", Begin(offset=MESSAGES + 1))
     assert (error.final, error.gone) == (True, True)
     assert f"records 0 to {MESSAGES}" in error.why
 
@@ -131,22 +74,22 @@ def test_by_time_a_partition_is_read_only_where_no_due_record_was_deleted(
             return getattr(self._real, name)
 
     monkeypatch.setattr(exchange, "Consumer", Shortened)
-    found, *_ = heard(client, Begin(at_ms=1_500))
+    numbers, errors = heard(consumer_settings(client), "busy", Begin(at_ms=1_500))
     if first is not None:
-        assert found == first
+        assert numbers[0] == first
     else:
-        assert isinstance(found, ReadError)
-        assert (found.final, found.gone) == (True, True)
-        assert f"records {lows[1]} to {MESSAGES}" in found.why
-        assert "retention" in found.remedy
+        assert numbers == []
+        (error,) = errors
+        assert (error.final, error.gone) == (True, True)
+        assert f"records {lows[1]} to {MESSAGES}" in error.why
+        assert "retention" in error.remedy
 
 
 def test_time_stamps_that_go_backwards_end_with_what_to_do(client: dict[str, str]) -> None:
     def cut(messages: Sequence[Message]) -> list[Message]:
         raise exchange.Unreadable("record 7 is late", remedy="let the broker stamp the records")
 
-    (error,) = heard(client, BEGINNING, cut)
-    assert isinstance(error, ReadError)
+    _, (error,) = heard(consumer_settings(client), "busy", Begin(), prepare=cut)
     assert (error.why, error.final) == ("record 7 is late", True)
     assert error.remedy == "let the broker stamp the records"
 

@@ -63,13 +63,6 @@ def test_a_late_burst_is_old_while_a_node_stabilizes() -> None:
 
 
 @pytest.mark.slow
-def test_a_failure_shorter_than_the_bound_leaves_no_trace() -> None:
-    measured = _shared.measure(_shared.Setting(failure_s=2.0, settle_us=8_000_000, bound_s=2.7))
-    assert measured.tentative == 0
-    assert measured.delay_new_s == pytest.approx(2.0, abs=0.1)
-
-
-@pytest.mark.slow
 def test_suspending_throughout_blocks_for_the_whole_failure() -> None:
     measured = _shared.measure(
         _shared.Setting(

@@ -47,13 +47,6 @@ def test_the_mechanisms_decide_as_the_paper_describes(rate: int) -> None:
     assert max(cores, key=lambda name: cores[name]) == "full-rep+DRA"
 
 
-def test_tasks_have_the_numbers_of_the_topology() -> None:
-    topology = _deployment.topology(100)
-    names = [task.name for task in _deployment.application(100)]
-    expected = [topology.place(number) for number in range(topology.task_count)]
-    assert names == [f"{o}{i}" if o != "sink" else "sink" for o, i in expected]
-
-
 def test_latency_is_weighted_by_tuples() -> None:
     columns = ["sent_s", "at_s", "tuples"]
     measured = _storm.Measured(
@@ -103,9 +96,3 @@ def test_a_living_replica_loses_nothing_and_is_acknowledged_late() -> None:
     assert kept.success() == 1.0
     assert kept.latencies(30, 40)[2] < _runs.TIMEOUT_S
     assert kept.latencies(31, 35, complete=True)[0] > _runs.TIMEOUT_S
-
-
-def test_a_run_is_a_function_of_its_setting() -> None:
-    setting = _runs.Setting(mechanism="ck-only+DRA", rate=60, failure=True, seed=5)
-    one, other = (_storm.measure.__wrapped__(setting) for _ in range(2))
-    assert one.tuples.equals(other.tuples)

@@ -5,39 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.intervals import _shared, single_process_simulated
-from harness.claims import ClaimKind, Verdict
-from harness.experiment import Context, Experiment, Profile
-from harness.pages.assessment import verdicts
+from experiments.intervals import _shared, agreement, flink, single_process_simulated
+from harness.claims import ClaimKind
+from harness.experiment import Context, Profile
 from harness.running.discovery import find
+from tests.experiments.judging import judged
 from tests.experiments.smoke import SmokeContext, smoke_table
-
-FIGURES = {e.id: e for e in find(["intervals"]) if not e.measurement.measured}
-NOT_HELD = {
-    ("intervals/flink", "theory-t-star"),  # Table 1's last theory column, from the printed c
-    ("intervals/published-recoveries", "inside"),  # Structured Streaming takes longer
-    ("intervals/lanl-systems", "repairs"),  # the closed form assumes constant ones
-}
-"""What is known not to hold."""
-
-
-def claims_of(name: str, table: pd.DataFrame | None = None) -> dict[str, Verdict]:
-    shown = smoke_table(FIGURES[name]) if table is None else table
-    return {each.id: each for each in verdicts(FIGURES[name], shown.copy())}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", FIGURES.values(), ids=lambda each: each.id)
-def test_every_claim_is_judged_with_numbers_on_the_smoke_grid(experiment: Experiment) -> None:
-    for name, claim in claims_of(experiment.id).items():
-        assert claim.measured
-        if claim.kind is ClaimKind.INVARIANT:
-            assert claim.held is True, claim
-        elif experiment.id != "intervals/adaptive":  # ten smoke runs say nothing about regret
-            assert claim.held is ((experiment.id, name) not in NOT_HELD), claim
 
 
 @pytest.mark.parametrize(
@@ -52,22 +27,24 @@ def test_every_claim_is_judged_with_numbers_on_the_smoke_grid(experiment: Experi
     ],
 )
 def test_what_follows_from_the_formula_or_a_choice_is_no_finding(name: str, claim: str) -> None:
-    assert claims_of(f"intervals/{name}")[claim].kind is ClaimKind.INVARIANT
+    (experiment,) = find([f"intervals/{name}"])
+    kinds = {each.id: each.kind for each in experiment.claims}
+    assert kinds[claim] is ClaimKind.INVARIANT
 
 
 def test_many_points_are_judged_together() -> None:
     """Of 82 right points, one is beyond three standard errors in a fifth of all seeds."""
     assert _shared.together(1) == pytest.approx(3.0, abs=0.01)
     assert _shared.together(82) == pytest.approx(4.15, abs=0.01)
-    shown = smoke_table(FIGURES["intervals/agreement"]).copy()
+    shown = smoke_table(agreement.EXPERIMENT).copy()
     shown["deviation"] = 0.0
     for worst, held in ((3.34, True), (4.5, False)):
         shown.loc[0, "deviation"] = worst
-        assert claims_of("intervals/agreement", shown)["agree"].held is held
+        assert judged(agreement.EXPERIMENT, shown)["agree"].held is held
 
 
 def test_table_1s_last_column_is_reported_as_it_is() -> None:
-    claim = claims_of("intervals/flink")["theory-t-star"]
+    claim = judged(flink.EXPERIMENT, smoke_table(flink.EXPERIMENT))["theory-t-star"]
     assert claim.held is False
     assert claim.measured["ours"] == [0.9311, 0.9115, 0.9774, 0.9732, 0.9841, 0.9775]
     assert np.sign(claim.measured["difference"]).tolist() == [-1, -1, -1, 1, -1, -1]

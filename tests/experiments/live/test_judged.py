@@ -10,6 +10,7 @@ from experiments.live._judged import worst_of
 from experiments.ppa._recoveries import MEASURED, at_the_real_instants, summary_of, weighted
 from experiments.ppa._topology import PACED, SIMULATED
 from harness.claims import Sample, Word, hypothesis, judge, median_of
+from tests.there import there
 
 ABOVE, BELOW = median_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5]), median_of([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
 AROUND, FEW = median_of([0.5, 0.9, 1.1, 1.2, 1.5, 1.9]), median_of([2.0])
@@ -32,9 +33,7 @@ def test_every_cell_is_compared_with_its_interval(
     cells: dict[str, Sample | None], word: Word
 ) -> None:
     claim = hypothesis("toy", "All are above")(lambda _: worst_of(cells, 1.0, least=True))
-    verdict = judge(claim, None)
-    assert verdict is not None
-    assert verdict.word is word
+    assert there(judge(claim, None)).word is word
 
 
 def test_a_mean_over_places_is_null_where_one_is() -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import _cpu, _ladder
+from experiments.live import _ladder
 from experiments.live._cpu import CpuWatch, servers_cpu_s
 from experiments.live._ladder import (
     Course,
@@ -241,15 +241,13 @@ def test_batches_are_halved_by_their_end() -> None:
     )
     one = replace(record(), batches=batches)
     assert _ladder.batch_halves_s(one, from_s=4.0) == (3.0, 2.0)
-    assert _cpu.BROKER == "kafka"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [0, 1])
 def test_a_ladder_of_a_toy_engine(
-    toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
+    toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its results are compared with the truth, rung by rung, and the table can be stored."""
+    """Its results are compared with the truth, which lacks one, and the table can be stored."""
     monkeypatch.setattr(_ladder, "SETTLE_S", 0.5)
     monkeypatch.setattr(_ladder, "LEAST_S", dict.fromkeys(Profile, 1.5))
     monkeypatch.setattr(_ladder, "OURS_WARM_S", 0.5)
@@ -258,7 +256,7 @@ def test_a_ladder_of_a_toy_engine(
     context = Keeping(tmp_path)
     context.profile = Profile.SMOKE
     truth = Toy.truth
-    monkeypatch.setattr(Toy, "truth", lambda self, work: truth(self, work).iloc[wrong:])
+    monkeypatch.setattr(Toy, "truth", lambda self, work: truth(self, work).iloc[1:])
     with ToyKind().open(Setup(scheme="wait"), toy_cluster) as engine:
         engine.configure(Setup(scheme="wait"))
         context._engine = engine
@@ -270,8 +268,8 @@ def test_a_ladder_of_a_toy_engine(
     outcome.series["ladder"].to_parquet(path)
     [row] = pd.read_parquet(path).to_dict("records")
     assert row["drained"]
-    assert row["wrong"] == row["contradictions"] == wrong
+    assert row["wrong"] == row["contradictions"] == 1
     assert row["results"] > 0
-    assert outcome.values["wrong_results"] == wrong
+    assert outcome.values["wrong_results"] == 1
     assert row["all_records_per_core_s"] > 0
     assert {"foreign_share", "steal_share", "load_late", "why_not", "tries"} <= set(row)

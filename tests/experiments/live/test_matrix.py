@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -28,10 +27,9 @@ from harness.measurement import Context
 from harness.planning.tiers import paper_network
 from harness.results.kills import Unrecovered
 from harness.results.record import Profile
-from harness.results.tables import Results
 from harness.seeds import generator
 from harness.topology.fidelity import Evaluator
-from tests.experiments.live.judging import failing, judged
+from tests.experiments.judging import failing, judged
 from tests.experiments.smoke import SmokeContext
 
 Tables = dict[str, pd.DataFrame]
@@ -40,16 +38,14 @@ BACK_S = {CHECKPOINT: 3.0, FULL: 0.1, PPA: 1.0, RAS: 1.5, DRA: 2.5}
 CORES = {CHECKPOINT: 0.5, FULL: 0.9, PPA: 0.7, RAS: 0.65, DRA: 0.66}
 
 
-def made_up(repeats: int = 6, workloads: tuple[str, ...] = tuple(WORKLOADS)[:1]) -> Tables:
+def made_up(repeats: int = 6) -> Tables:
     """Return the tables of a campaign as it is expected, with ten failures in each pass."""
-    rows = [
-        _pass(workload, scheme, failures, repeat)
-        for workload in workloads
+    cells = pd.DataFrame(
+        _pass(scheme, failures, repeat)
         for scheme in CONTENDERS
         for failures in FAILURES
         for repeat in range(repeats)
-    ]
-    cells = pd.DataFrame(rows)
+    )
     kills = pd.concat([cells.assign(number=number) for number in range(10)], ignore_index=True)
     some = 1 + 0.01 * (kills["number"] % 3)
     kills = kills.assign(
@@ -65,14 +61,14 @@ def made_up(repeats: int = 6, workloads: tuple[str, ...] = tuple(WORKLOADS)[:1])
     return {"cells": cells, "kills": kills}
 
 
-def _pass(workload: str, scheme: str, failures: str, repeat: int) -> dict[str, Any]:
-    factor = (1 + list(WORKLOADS).index(workload)) * (1 + 0.01 * repeat)
+def _pass(scheme: str, failures: str, repeat: int) -> dict[str, Any]:
+    workload = next(iter(WORKLOADS))
     return {
         "run": f"{workload}/{repeat}", "workload": workload, "scheme": scheme,
         "failures": failures, "repeat": repeat, **dict.fromkeys(_matrix_table.MEASURES, 0.5),
         "kills_done": 10, "output_equals_truth": True, "output_equals_twin": True,
         "contradictions": 0, "uncorrected": 0, "recovery_why_not": None, "replicas": 3,
-        "shared": 3 if scheme == DRA else 0, "cores": CORES.get(scheme, 1.0) * factor,
+        "shared": 3 if scheme == DRA else 0, "cores": CORES.get(scheme, 1.0) * (1 + 0.01 * repeat),
     }  # fmt: skip
 
 
@@ -172,49 +168,6 @@ def test_what_came_after_a_failure_is_counted_up_to_the_next_one() -> None:
     assert plain["came_tentative"].tolist() == [0]
 
 
-def test_the_tables_name_the_cells_of_both_engines(tmp_path: Path) -> None:
-    points = {
-        "ours": (matrix.ALL, "rppg-ras-correlated"),
-        "theirs": ("stock PPA", "correlated"),
-    }
-    for run, (_, variant) in points.items():
-        directory = tmp_path / run
-        directory.mkdir()
-        passes = {"variant": [variant], "tentative": [1], "results": [4], "load_s": [10.0]}
-        pd.DataFrame({**passes, "cpu_s": [5.0], "scheme": ["x"]}).to_parquet(
-            directory / "variants.parquet"
-        )
-        pd.DataFrame(
-            {"variant": variant, "at_s": [2.0, 5.0], "recovery_s": [1.0, None],
-             "recovery_at_least_s": [None, 4.0], "recovery_why_not": [None, "a"]}
-        ).to_parquet(directory / "recoveries.parquet")  # fmt: skip
-        pd.DataFrame(
-            {"variant": variant, "at_s": [2.0, 5.0], "came": [4, 0], "came_tentative": [1, 0]}
-        ).to_parquet(directory / "following.parquet")
-        pd.DataFrame(
-            {"variant": variant, "window_start_s": [0.0, 2.0, 4.0], "members": [10, 10, 10],
-             "first": [10, 5, 9], "last": [10, 10, 10]}
-        ).to_parquet(directory / "accuracy.parquet")  # fmt: skip
-    frame = pd.DataFrame(
-        [
-            {"run": run, "workload": "world-cup", "scheme": scheme, "repeat": 0}
-            for run, (scheme, _) in points.items()
-        ]
-    )
-    found = matrix.table(Results(frame, {run: tmp_path / run for run in points}))
-    cells, kills = found["cells"], found["kills"]
-    assert cells["scheme"].tolist() == [RAS, "stock PPA"]
-    assert cells["failures"].tolist() == [CORRELATED, CORRELATED]
-    assert cells["tentative_share"].tolist() == [0.25, 0.25]
-    assert cells["cores"].tolist() == [0.5, 0.5]
-    mine = kills[kills["scheme"] == RAS]
-    assert mine["outside_s"].tolist() == [1.0, 4.0]
-    assert mine["tentative_after"].tolist()[0] == 0.25
-    assert np.isnan(mine["tentative_after"].tolist()[1])
-    # The windows end after 2, 4 and 6 s: the first one as the first node fails, before the kill.
-    assert mine["accuracy_after"].tolist() == [0.5, 0.9]
-
-
 def test_schemes_that_no_column_separates_are_said_to_be_equal_and_why() -> None:
     tables = made_up()
     for name, rows in tables.items():
@@ -223,8 +176,7 @@ def test_schemes_that_no_column_separates_are_said_to_be_equal_and_why() -> None
         tables[name] = pd.concat([rows[rows["scheme"] != DRA], near], ignore_index=True)
     verdict = judged(matrix.EXPERIMENT, tables)["differ/checkpoint/rppg-dra"]
     assert verdict.word is Word.DOES_NOT_HOLD
-    assert verdict.why is not None
-    assert "3 of them on their primary's own node" in verdict.why
+    assert "3 of them on their primary's own node" in str(verdict.why)
 
 
 def test_too_few_passes_for_so_many_columns_separate_nothing() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from experiments.live import _peers_run, _peers_schedule, layout, peers
+from experiments.live import _peers_claims, _peers_run, _peers_schedule, layout, peers
 from experiments.live._outage import Reports, TaskRun
 from experiments.live._outages import (
     PARTS,
@@ -22,13 +22,9 @@ from experiments.live._outages import (
     usual,
     windows_of,
 )
-from experiments.live._peers_figure import PUBLISHED
 from experiments.live._peers_rows import (
     AS_IT_COMES,
-    EXACTLY_ONCE,
     FLINK,
-    LABELS,
-    LIVE_TUNED,
     OWN,
     RACK,
     RATES_PER_S,
@@ -37,12 +33,10 @@ from experiments.live._peers_rows import (
     SYSTEMS,
     TASKS,
     TUNED,
-    WAITS,
     WORKER,
     schedule_of,
 )
 from experiments.live.peers import EXPERIMENT
-from harness.claims.samples import FEWEST
 from harness.cluster.base import Action, ClusterSpec, Node
 from harness.engines.kinds import find_engine
 from harness.errors import UsageError
@@ -50,9 +44,9 @@ from harness.failures.schedule import BUSIEST
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
-from tests.experiments.live.judging import held
 from tests.judging.constructed import record
 from tests.judging.test_outcome import done
+from tests.there import there
 from workloads.wordcount import word_count
 
 USUAL_S = 0.4
@@ -82,9 +76,11 @@ def split(seen: pd.DataFrame | None, *late: float, appended: float = 0.0) -> dic
     return outage(windows(*late, appended=appended), seen, 10.5, 20.0, CALM, reported)
 
 
+STEPS = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
+
+
 def test_each_part_of_an_outage_has_its_own_observer() -> None:
-    seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
-    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4, 0.4, appended=2.0)
+    found = split(STEPS, 0.4, 5.0, 4.5, 3.5, 0.4, 0.4, appended=2.0)
     assert found["recovery_s"] == pytest.approx(6.0)
     assert found["outage_s"] == pytest.approx(16.5 - 11.4), "from when the first would have come"
     assert found["outage_5_s"] == 0.0, "no result was 5 s later than usual"
@@ -93,26 +89,27 @@ def test_each_part_of_an_outage_has_its_own_observer() -> None:
     assert found["caught_up"]
 
 
-def test_a_transaction_that_is_open_while_its_loss_is_detected_is_counted_once() -> None:
-    seen = incidents((14.0, "detected", {}), (15.5, "recovered", {}))
-    found = split(seen, 0.4, 5.0, 4.5, 0.4, 0.4, appended=5.0)
-    assert [found[part] for part in PARTS] == pytest.approx([3.5, 0.0, 1.5, 0.5, 0.5])
-    assert found["apart_s"] == pytest.approx(0.0)
-
-
-def test_a_transaction_between_two_tasks_keeps_results_from_being_written() -> None:
-    seen = incidents((12.0, "detected", {}), (13.5, "recovered", {})).assign(held_s=2.0)
-    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4, appended=0.2)
-    assert [found[part] for part in PARTS] == pytest.approx([1.5, 0.0, 1.5, 2.2, 0.5])
-    assert found["apart_s"] == pytest.approx(0.3)
-
-
-def test_time_that_no_observer_saw_is_in_no_part() -> None:
-    seen = incidents((12.0, "detected", {}), (12.5, "restarted", {}), (13.5, "recovered", {}))
-    found = split(seen, 0.4, 5.0, 4.5, 3.5, 0.4)
-    assert found["transaction_s"] == 0.0
-    assert found["apart_s"] == pytest.approx(2.5), "from 13.5 to the first result at 16.0"
-    assert sum(found[part] for part in PARTS) == pytest.approx(found["recovery_s"] - 2.5)
+@pytest.mark.parametrize(
+    ("seen", "appended", "parts", "apart_s"),
+    [
+        (
+            incidents((14.0, "detected", {}), (15.5, "recovered", {})),
+            5.0,
+            [3.5, 0.0, 1.5, 0.5, 0.5],
+            0.0,
+        ),
+        (STEPS.drop(1).assign(held_s=2.0), 0.2, [1.5, 0.0, 1.5, 2.2, 0.5], 0.3),
+        # From 13.5 to the first result at 16.0.
+        (STEPS, 0.0, [1.5, 0.5, 1.0, 0.0, 0.5], 2.5),
+    ],
+    ids=["a transaction open while its loss is detected", "one between two tasks", "nobody saw it"],
+)
+def test_what_two_observers_saw_is_counted_once_and_what_none_saw_in_no_part(
+    seen: pd.DataFrame, appended: float, parts: list[float], apart_s: float
+) -> None:
+    found = split(seen, 0.4, 5.0, 4.5, 0.4, 0.4, appended=appended)
+    assert [found[part] for part in PARTS] == pytest.approx(parts)
+    assert found["apart_s"] == pytest.approx(apart_s)
 
 
 def test_the_task_engines_steps_count_from_the_detection() -> None:
@@ -267,35 +264,18 @@ def test_the_weakest_system_decides_the_rate_of_all() -> None:
 
 def test_a_system_that_holds_no_rung_ends_the_figure_with_what_was_short() -> None:
     none = {"system": "Flink", "held_rate_per_s": None, "short": "at 50 records/s 9% were idle"}
-    why = layout.nothing_held(layout.join([none]))
-    assert why is not None
+    why = there(layout.nothing_held(layout.join([none])))
     assert "too few cores" in why
     assert "Flink: at 50 records/s 9% were idle" in why
 
 
-def tables(**changes: Any) -> dict[str, pd.DataFrame]:
-    """Return six runs of each system, with one kill of each kind, with all well."""
-    points = EXPERIMENT.grid[Profile.PAPER]
-    runs = pd.DataFrame([point for point in points for _ in range(FEWEST)])
-    runs["run"] = range(len(runs))
-    wrong = dict.fromkeys(("lost", "duplicated", "contradictions", "dropped"), 0)
-    promised = [(e, t) in EXACTLY_ONCE for e, t in zip(runs.engine, runs.tuning, strict=True)]
-    kills = runs.merge(pd.DataFrame({"kill": [WORKER, RACK]}), how="cross").assign(
-        outage_s=10.0, recovery_s=10.0, caught_up=True, detection_s=6.0, restart_s=0.1,
-        restore_s=0.2, transaction_s=1.0, replay_s=2.7, apart_s=0.0,
-    )  # fmt: skip
-    known: dict[str, Any] = {"own": runs["engine"] == OWN, "hits": 10, "guarantee": "at-least-once"}
-    return {
-        "runs": runs.assign(**wrong, **known, kills=10, planned=10, exactly_once=promised).assign(
-            **{k: v for k, v in changes.items() if k not in kills}
-        ),
-        "outages": kills.assign(**{k: v for k, v in changes.items() if k in kills}),
-        "published": pd.DataFrame([one.row() for one in PUBLISHED]),
-    }
-
-
-def test_a_guarantee_is_not_tried_by_kills_that_hit_no_work() -> None:
-    assert held(EXPERIMENT, tables(hits=0))["own-engine-keeps-its-guarantee"] is None
+@pytest.mark.parametrize(("hits", "lost", "held"), [(0, 0, None), (1, 0, True), (0, 1, False)])
+def test_a_guarantee_is_not_tried_by_kills_that_hit_no_work(
+    hits: int, lost: int, held: bool | None
+) -> None:
+    run = {"own": True, "guarantee": "at-least-once", "kills": 1, "duplicated": 0}
+    runs = pd.DataFrame([{**run, "contradictions": 0, "hits": hits, "lost": lost}])
+    assert _peers_claims.guarantee_kept.decide({"runs": runs}).held is held
 
 
 def test_a_kill_hits_work_if_results_are_late_or_the_engine_has_to_recover() -> None:
@@ -336,9 +316,22 @@ def test_an_engine_of_ones_own_is_shown_by_its_name() -> None:
         assert found["runs"]["own"].tolist() == [True, False]
 
 
-def test_only_outages_that_are_over_and_long_enough_are_added_up() -> None:
-    for changes in ({"caught_up": False}, {"recovery_s": 1.5}):
-        assert held(EXPERIMENT, tables(replay_s=9.0, **changes))["parts-add-up"] is None
+@pytest.mark.parametrize(
+    ("changes", "held"),
+    [
+        ({}, True),
+        ({"replay_s": 9.0}, False),
+        ({"replay_s": 9.0, "caught_up": False}, None),
+        ({"replay_s": 9.0, "recovery_s": 1.5}, None),
+    ],
+)
+def test_only_outages_that_are_over_and_long_enough_are_added_up(
+    changes: dict[str, Any], held: bool | None
+) -> None:
+    system = {"engine": FLINK, "tuning": TUNED, "workload": "word count", "kill": WORKER}
+    kill = {**system, "recovery_s": 10.0, "caught_up": True, **dict.fromkeys(PARTS, 2.0)}
+    found = _peers_claims.adds_up.decide({"outages": pd.DataFrame([{**kill, **changes}])})
+    assert found.held is held
 
 
 def skipped(engine: str, *asked: str, tuning: str = TUNED) -> str | None:
@@ -404,13 +397,6 @@ def test_wrong_engines_are_refused_before_anything_starts(tmp_path: Path) -> Non
         peers.check(Profile.QUICK, {"engine": [tmp_path / "one.yaml"]})
 
 
-def test_every_system_has_a_name_and_differs_from_the_others_as_it_says() -> None:
-    assert set(LABELS) == set(SYSTEMS)
-    assert SYSTEMS[STREAMS, WAITS].parameters.idle_s > 0
-    assert SYSTEMS[STREAMS, AS_IT_COMES].parameters.idle_s == 0
-    assert SYSTEMS[STOCK, LIVE_TUNED].more["spare_slots"] == 3, "a rack has 3"
-
-
 SPEC = SYSTEMS[TASKS, TUNED].spec
 
 
@@ -437,8 +423,7 @@ def test_a_schedule_is_for_the_engines_that_have_its_targets(
     tmp_path: Path, event: str, able: set[str]
 ) -> None:
     options = schedule(tmp_path, event)
-    planned = _peers_schedule.given(options)
-    assert planned is not None
+    planned = there(_peers_schedule.given(options))
     for name in (STOCK, TASKS, STREAMS, FLINK):
         why_not = _peers_schedule.refusal(planned, find_engine(name), SPEC)
         assert (why_not is None) == (name in able), name
@@ -456,15 +441,13 @@ def test_a_schedule_begins_when_output_is_regular_and_decides_the_load(tmp_path:
     options = schedule(
         tmp_path, "at: 2s, action: kill, target: r1", "at: 5s, action: restart, target: r1"
     )
-    planned = _peers_schedule.given(options)
-    assert planned is not None
+    planned = there(_peers_schedule.given(options))
     system = SYSTEMS[FLINK, TUNED]
     moved, load_s = _peers_schedule.after(planned, system)
     assert [one.at_s for one in moved.events] == [system.first_s + 2, system.first_s + 5]
     assert load_s == system.first_s + 5 + system.gap_s
     grid = EXPERIMENT.grid[Profile.SMOKE]
-    found = peers.lasts(Profile.SMOKE, grid, {**options, "engine": [FLINK]}, 60.0)
-    assert found is not None
+    found = there(peers.lasts(Profile.SMOKE, grid, {**options, "engine": [FLINK]}, 60.0))
     assert found[1] == "the mean; runs of others than flink take no time"
 
 

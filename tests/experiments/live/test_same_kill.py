@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,13 +12,12 @@ import pytest
 from experiments.live import _outage, peers, same_kill
 from experiments.live._kills import measure_kills, outside
 from experiments.live._outage import pause_and_work_s, reports_of
-from experiments.live._peers_rows import FLINK, RACK, STOCK, TASKS, TUNED, WORDS, WORKER
+from experiments.live._peers_rows import STOCK, TASKS, TUNED
 from harness.judging import trust
 from harness.judging.passes import PassPlan
 from harness.judging.runner import Made, Runner
 from harness.results.record import Profile
 from harness.results.setting import Setting
-from harness.results.tables import Results
 from tests.judging.constructed import (
     KILL_AT_S,
     LOAD_S,
@@ -110,41 +108,9 @@ def test_a_pass_with_a_late_kill_is_invalid_by_the_rule_of_all_others() -> None:
     assert "could not be done: gone" in str(trust.late_pass(failed, 2.0, timed=False))
 
 
-def results(directory: Path, *kills: dict[str, Any], **run: Any) -> Results:
-    """Return a run of a system of `live/peers`, with these kills."""
-    pd.DataFrame(kills).to_parquet(directory / "outages.parquet")
-    row = {"repeat": 0, "run": "one", "dropped": 0, "workload": WORDS, **run}
-    return Results(pd.DataFrame([row]), {"one": directory})
-
-
-def test_the_kills_of_workers_under_spark_and_the_task_engine_are_shown(tmp_path: Path) -> None:
-    parts = {"restart_s": 1.0, "restore_s": 0.5, "caught_up": True}
-    kills = (
-        {"kill": WORKER, "outage_s": 4.0, **parts},
-        {"kill": WORKER, "outage_s": 6.0, "caught_up": False},
-        {"kill": WORKER, "outage_s": None, "caught_up": False},
-        {"kill": RACK, "outage_s": 9.0, **parts},
-    )
-    spark, flink = (results(tmp_path, *kills, engine=one, tuning=TUNED) for one in (STOCK, FLINK))
-    tables = same_kill.tabulate(spark)
-    assert same_kill.samples(tables, (STOCK, TUNED), "outage_s") == [4.0, 6.0]
-    assert same_kill.samples(tables, (STOCK, TUNED), "engine_s") == [1.5]
-    assert not any(len(table) for table in same_kill.tabulate(flink).values())
-    other = results(tmp_path, *kills, engine=STOCK, tuning=TUNED, workload="top 100")
-    assert not len(same_kill.tabulate(other)["runs"])
-
-
 def test_all_systems_are_measured_by_the_peers() -> None:
     measured = [(one["engine"], one["tuning"]) for one in peers.MEASUREMENT.grid[Profile.PAPER]]
     assert set(same_kill.SYSTEMS) <= set(measured)
-    assert {claim.id for claim in same_kill.CLAIMS} == {
-        "right-output",
-        *(
-            f"late-a-tenth-as-long-with-{way}{against}"
-            for way in ("replicas", "checkpoints")
-            for against in ("", "-as-tuned", "-as-real-time")
-        ),
-    }
 
 
 @pytest.mark.parametrize("lateness_s", [0.002, 0.3])

@@ -61,6 +61,8 @@ def test_kills_come_while_the_load_lasts() -> None:
     counted_s = 45 - utilization.FULL_S - utilization.QUIET_S
     assert len(instants) / 200 == pytest.approx(counted_s / utilization.MEAN_S, rel=0.1)
     assert {event.target for each in many for event in each.events} == {"r1n1", "r2n1"}
+    apart = [event.at_s for event in utilization.kills(7, 20_000.0, restart_after_s=5.0).events]
+    assert apart == sorted(apart), "no kill while its node is away"
 
 
 def test_progress_is_read_between_two_windows() -> None:

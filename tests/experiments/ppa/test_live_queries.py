@@ -63,21 +63,6 @@ def test_plans_fit_into_their_budget_and_differ(name: str) -> None:
     assert plans["greedy", 0.3].tasks != plans["sa", 0.3].tasks
 
 
-def test_each_figure_shows_its_own_plans_of_the_shared_runs() -> None:
-    runs = pd.DataFrame(
-        [
-            {"query": "Q1", "ratio": 0.3, "objective": objective, "planner": who, "value": share,
-             "measured": share, "computed": share}
-            for objective, who, share in (
-                ("of", None, 0.5), ("of", None, 0.7), (None, "sa", 0.4), (None, "dp", 0.9)
-            )
-        ]
-    )  # fmt: skip
-    assert query_accuracy.means_by(runs, "objective")["value"].tolist() == [0.6]
-    planners = query_accuracy.means_by(runs, "planner")
-    assert dict(zip(planners["planner"], planners["value"], strict=True)) == {"sa": 0.4, "dp": 0.9}
-
-
 def test_a_querys_accuracy_is_of_its_own_locations_while_the_rack_is_away() -> None:
     def row(
         which: str, start_s: float, location: int, cars: str, at_s: float, how: str

@@ -16,7 +16,7 @@ from experiments.ppa import recovery_single as recovery
 from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import calibrated
 from experiments.ppa._recovery import FIRSTS, level_of
-from experiments.ppa._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
+from experiments.ppa._topology import SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa.partial_replication import LIVE_EXPERIMENT
 from experiments.ppa.recovery_single import SCALES
 from harness.claims.samples import FEWEST
@@ -26,8 +26,6 @@ from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from tests.experiments.smoke import SmokeContext
-
-LATENCY_S = {"Active-5s": 0.01, "CKP-5s": 0.2, "CKP-15s": 0.4, "CKP-30s": 0.9, "Storm": 0.5}
 
 
 def test_a_repetition_has_phases_of_its_own() -> None:
@@ -137,16 +135,6 @@ def test_quick_decides_active_against_checkpoints_at_the_papers_times() -> None:
             assert np.diff(kills_s) == pytest.approx(recovery.LONGEST_S / FEWEST), "evenly spread"
 
 
-def test_a_pass_is_a_sample(tmp_path: Path) -> None:
-    rows = [("CKP-30s", CORRELATED, "all", part, float(part)) for part in range(FEWEST)]
-    names = ["contender", "failure", "place", "sample", "latency_s"]
-    pd.DataFrame(rows, columns=names).to_parquet(tmp_path / "latencies.parquet")
-    runs = pd.DataFrame([{"engine": PACED, "window_s": 10, "rate": 1_000, "faster": 1.0}])
-    found = recovery.tabulate_live(Results(runs.assign(run="one"), {"one": tmp_path}))
-    (latency,) = found["latencies"].to_dict("records")
-    assert (latency["n"], latency["latency_s_low"], latency["latency_s_high"]) == (FEWEST, 0.0, 5.0)
-
-
 def test_no_pass_is_judged_by_its_own_overhead() -> None:
     rows = pd.DataFrame(
         {
@@ -212,16 +200,6 @@ def test_the_kill_falls_late_in_an_interval_with_full_windows(interval_s: int) -
     other_s = partial_replication.kill_at_s(interval_s, shift=0.5)
     assert other_s / interval_s % 1 == pytest.approx((partial_replication.PHASE + 0.5) % 1)
     assert other_s >= partial_replication.FULL_S
-
-
-def test_quick_leaves_intervals_out_of_live_runs_alone() -> None:
-    def chosen(engine: str, rate: int, profile: Profile) -> tuple[int, ...]:
-        point: Point = {"engine": engine, "rate": rate}
-        return tuple(partial_replication.intervals_s(point, profile))
-
-    assert chosen(PACED, 1_000, Profile.QUICK) == chosen(PACED, 2_000, Profile.QUICK) == (15,)
-    assert chosen(SIMULATED, 2_000, Profile.QUICK) == (5, 15)
-    assert len(chosen(PACED, 2_000, Profile.PAPER)) == 5
 
 
 def test_the_first_tentative_result_counts_from_the_detection() -> None:

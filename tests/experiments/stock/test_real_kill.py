@@ -9,19 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from experiments.stock import worker_kill
-from harness.claims import ClaimKind
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.measurement import Kept
-from harness.pages.assessment import verdicts
 from harness.results.record import Outcome, Profile
-from harness.results.tables import Results
 from harness.seeds import derive_seed
+from tests.experiments.judging import broken
 
 # The contract of engines kills a worker under stock Spark, too, with less around it.
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.long]
@@ -111,11 +108,4 @@ def test_the_executor_was_lost_and_came_back(measured: tuple[Outcome, str]) -> N
 
 
 def test_every_invariant_holds_on_the_record(measured: tuple[Outcome, str], tmp_path: Path) -> None:
-    outcome, _ = measured
-    for name, series in outcome.series.items():
-        series.to_parquet(tmp_path / f"{name}.parquet", index=False)
-    row = {**outcome.values, **POINT, "repeat": 0, "run": "only"}
-    table = worker_kill.EXPERIMENT.table(Results(pd.DataFrame([row]), {"only": tmp_path}))
-    claims = verdicts(worker_kill.EXPERIMENT, table)
-    broken = [c for c in claims if c.kind is ClaimKind.INVARIANT and not c.held]
-    assert not broken, broken
+    assert not broken(worker_kill.EXPERIMENT, POINT, measured[0], tmp_path)

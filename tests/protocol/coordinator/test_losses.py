@@ -8,7 +8,6 @@ from harness.protocol import inputs as told
 from harness.protocol.coordinator.assignments import Assignments
 from harness.protocol.coordinator.epochs import Epochs
 from harness.protocol.coordinator.membership import Membership
-from harness.protocol.coordinator.registry import Assignment, Copy
 from harness.protocol.effects import SendOrder, StepDown, StoreRegistry
 from harness.protocol.inputs import Start
 from harness.protocol.scheme import Recovery, Tentative
@@ -98,7 +97,7 @@ def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
 
 def test_an_epoch_is_told_when_it_is_stored() -> None:
     """A rollback goes to the stored epoch: buffers behind it must not be trimmed before."""
-    cluster = joined(0, 1, recovery=Recovery.GLOBAL, loads=True)
+    cluster = joined(0, 1, recovery=Recovery.GLOBAL)
     for task in (0, 1):
         copy = cluster.primary(task)
         cluster.beat(task, now=1, copies=[report(copy, position=7, stored=6)])
@@ -160,34 +159,11 @@ def test_orders_and_registries_carry_the_term() -> None:
     assert {e.order.coordinator for e in effects if isinstance(e, SendOrder)} == {4}
 
 
-TASK = 1
-
-
-def replicated(**options: object) -> Cluster:
-    """Return a coordinator of tasks on nodes 0 and 1, with a replica of the second on node 2."""
-    return joined(0, 1, 2, replicated=(TASK,), **options)
-
-
-def copies(cluster: Cluster) -> tuple[Copy, Copy]:
-    """Return the primary and the replica of the task."""
-    both = cluster.machine.tasks[TASK]
+def test_a_replica_is_placed_with_the_term_under_which_it_may_take_over() -> None:
+    cluster = joined(0, 1, 2, replicated=(1,))
+    both = cluster.machine.tasks[1]
     assert both.primary is not None
     assert both.replica is not None
-    return both.primary, both.replica
-
-
-def test_a_replica_is_placed_with_the_term_under_which_it_may_take_over() -> None:
-    cluster = replicated()
-    primary, replica = copies(cluster)
-    assert primary.grant == 0
-    assert replica.grant > max(replica.incarnation, primary.term or 0)
-    assert cluster.stored[-1].tasks[TASK].replica == replica
-
-
-def test_a_grant_is_above_every_term() -> None:
-    cluster = replicated()
-    primary, replica = copies(cluster)
-    used = cluster.machine.tasks[TASK].used
-    Assignment(primary=primary, replica=replica, used=used).validate(TASK)
-    with pytest.raises(AssertionError, match="a term nobody gave"):
-        Assignment(primary=primary, replica=replica, used=replica.incarnation).validate(TASK)
+    assert both.primary.grant == 0
+    assert both.replica.grant > max(both.replica.incarnation, both.primary.term or 0)
+    assert cluster.stored[-1].tasks[1].replica == both.replica

@@ -2,59 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from harness.hosting.restoration import Restorations
 from harness.protocol import inputs as told
-from harness.protocol.coordinator.registry import Registry
-from harness.protocol.effects import Effect
 from harness.protocol.inputs import Start
 from harness.simulator.faults import Fault, FaultKind
 from harness.simulator.options import Costs, Network
 from harness.simulator.synthetic import digests
 from harness.simulator.topologies import chain
 from harness.simulator.world import World
-from tests.protocol.clusters import Cluster, in_a_row, report, sent
+from tests.protocol.clusters import in_a_row, report, sent
 from tests.simulator.kit import NEVER_US, calm, local
 
-STORED, POSITION = 40, 47
+STORED = 40
 SOURCE, BEHIND = 0, 1
 
 
-def running(*, registry: Registry | None = None) -> Cluster:
-    """Return a source and two tasks behind it, each on a node of its own, and two spare nodes."""
-    made = in_a_row(spare=2, slots=3, registry=registry)
-    if registry is None:
-        for task in range(3):
-            reported = report(made.primary(task), position=POSITION, stored=STORED if task else 0)
-            made.beat(task, now=1, copies=[reported])
-    return made
-
-
-def begun_at(effects: Sequence[Effect]) -> int:
-    """Return the position at which the source's new copy must begin."""
-    ordered = [order for order in sent(effects, told.CopyOrdered) if order.task == SOURCE]
-    assert ordered[-1].start is Start.EMPTY
-    return ordered[-1].position
-
-
-def test_also_if_the_coordinator_dies_in_between() -> None:
-    cluster = running()
+def test_a_source_goes_back_for_a_lost_task_also_if_the_coordinator_dies_in_between() -> None:
+    cluster = in_a_row(spare=2, slots=3)
+    for task in range(3):
+        reported = report(cluster.primary(task), position=47, stored=STORED if task else 0)
+        cluster.beat(task, now=1, copies=[reported])
     cluster.disconnect(BEHIND, now=2)
-    later = running(registry=cluster.stored[-1])
-    assert begun_at(later.disconnect(SOURCE, now=2)) == STORED
+    later = in_a_row(spare=2, slots=3, registry=cluster.stored[-1])
+    orders = sent(later.disconnect(SOURCE, now=2), told.CopyOrdered)
+    *_, again = [order for order in orders if order.task == SOURCE]
+    assert (again.start, again.position) == (Start.EMPTY, STORED)
 
 
-def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
+def recovery_us(*crashed: int, at_us: int) -> int:
     """Return the virtual time from the first detection until all tasks of the nodes are back.
 
     The nodes crash in that order, a microsecond apart."""
     options = calm(
         chain(2, memory=1),
         spare=2,
-        slots=slots,
         scheme=local(checkpoint_every=4, heartbeat_us=250_000, suspect_after_us=1_000_000),
         closes_connections=True,
         batches=round(at_us / 100_000) + 50,

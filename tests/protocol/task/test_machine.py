@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import pytest
 
@@ -14,31 +13,16 @@ from harness.protocol.scheme import Recovery, Tentative
 from harness.protocol.task.inlet import READ_AHEAD
 from harness.protocol.task.lifecycle import Phase
 from harness.simulator.topologies import chain
-from tests.protocol.machines import (
-    CAUSE,
-    TaskUnderTest,
-    join_of_two,
-    messages,
-    only,
-    read,
-    set_window,
-    source,
-)
-
-
-def failed(t: TaskUnderTest, effect: Any) -> told.BatchFailed:
-    return told.BatchFailed(
-        cause=CAUSE, task=effect.task, incarnation=1, run=effect.run, ticket=effect.ticket,
-        batch=effect.batch, error="ValueError: no number",
-    )  # fmt: skip
+from tests.protocol.machines import TaskUnderTest, join_of_two, messages, only, requested, source
 
 
 def test_a_failure_of_a_computation_that_is_void_is_not_the_copys() -> None:
-    t = source(1)
-    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=0, payload="in")
-    process = only(t.tell(item), do.ProcessBatch)
+    t = source()
+    process = only(t.give(told.SourceRead, batch=0, payload="in"), do.ProcessBatch)
     t.machine.life.rewind(0)  # as a neighbour may ask for
-    t.tell(failed(t, process))
+    t.give(
+        told.BatchFailed, run=process.run, ticket=process.ticket, batch=0, error="ValueError: none"
+    )
     assert t.machine.phase is Phase.READY
 
 
@@ -66,7 +50,7 @@ class Holder:
 
 def test_a_violation_tells_its_story() -> None:
     t = TaskUnderTest(3, wiring=chain(3))
-    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    t.fence()
     t.machine.computation.position = -3  # as no sequence of inputs would
     with pytest.raises(ProtocolViolation) as caught:
         t.batch(0, 2)
@@ -77,28 +61,27 @@ def test_a_violation_tells_its_story() -> None:
 
 
 def test_a_source_reads_a_window_at_a_time_and_no_further_while_it_is_full() -> None:
-    t = source(1)
+    t = source()
     started = only(t.started, do.ReadSource)
     assert (started.from_batch, started.below) == (0, READ_AHEAD)
-    set_window(t, 4)
+    t.set_window(4)
     t.machine.inlet.read_below = 4
-    assert [e for batch in (0,) for e in read(t, batch) if isinstance(e, do.ReadOn)] == []
-    assert only(read(t, 1), do.ReadOn).below == 6
-    read(t, 2)
-    read(t, 3)
-    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=4, payload="in")
-    assert t.tell(item) == []
+    assert not any(isinstance(effect, do.ReadOn) for effect in t.read(0))
+    assert only(t.read(1), do.ReadOn).below == 6
+    t.read(2)
+    t.read(3)
+    assert t.give(told.SourceRead, batch=4, payload="in") == []
     assert t.machine.inlet.read_below == 6 + 2
     t.give(told.BatchesAcknowledged, downstream=1, below=1)
     assert t.machine.computation.busy
 
 
 def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() -> None:
-    t = source(1)
+    t = source()
     for batch in range(3):
-        read(t, batch)
+        t.read(batch)
     t.give(told.BatchesAcknowledged, downstream=1, below=3)
-    asked = t.asked(1, reloads=True)
+    asked = t.tell(requested(task=0, downstream=1, from_batch=1, from_tentative=1, reloads=True))
     assert [m.oldest for m in messages(asked, told.ReplayRefused)] == [3]
     assert t.machine.position == 3
 
@@ -111,17 +94,13 @@ def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> Non
     for batch in range(3):
         t.compute(batch)
     t.give(told.CheckpointStored, position=3)
-    closed = told.UpstreamClosed(
-        cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2, back_at=0
-    )
-    t.done(only(t.tell(closed), do.ProcessBatch))
-    refused = told.ReplayRefused(cause=CAUSE, task=1, upstream=0, oldest=4)
-    only(t.tell(refused), do.LoadCheckpoint)
+    t.done(only(t.close(0, last_batch=3, before_term=2), do.ProcessBatch))
+    only(t.give(told.ReplayRefused, upstream=0, oldest=4), do.LoadCheckpoint)
     checkpoint = told.Checkpoint(
         task=1, position=3, state=(0, 1, 2), outputs=(), acknowledged=(3,), term=1
     )
-    loaded = told.CheckpointLoaded(cause=CAUSE, task=1, incarnation=1, checkpoint=checkpoint)
-    assert messages(t.tell(loaded), told.UpstreamResumed) == [], "it was there all the time"
+    loaded = t.give(told.CheckpointLoaded, checkpoint=checkpoint)
+    assert messages(loaded, told.UpstreamResumed) == [], "it was there all the time"
     going = only(t.batch(4, 0, term=2), do.ProcessBatch)
     assert (going.run, going.batch) == (told.Run.TENTATIVE, 4)
 
@@ -152,13 +131,6 @@ def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -
     assert [e for e in t.compute(5) if isinstance(e, do.StoreCheckpoint)]
 
 
-def test_a_refused_checkpoint_fences_the_copy() -> None:
-    t = TaskUnderTest()
-    t.give(told.CheckpointRefused)
-    assert t.machine.phase is Phase.FENCED
-    assert t.batch(0) == []
-
-
 def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:
     t = join_of_two()
     t.give(told.UpstreamResumed, upstream=1, term=5)
@@ -177,10 +149,9 @@ def test_a_checkpoint_that_was_not_confirmed_is_stored_again_at_the_next_tick() 
 
 def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() -> None:
     """Its output does not wait for the store, and epochs are completed without it."""
-    t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
-    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    t = TaskUnderTest(3, checkpoint_every=1, window=2, recovery=Recovery.GLOBAL)
+    t.fence()
     for batch in range(4):
-        effects = t.compute(batch, 2)
-        published = only(effects, do.PublishOutput)
-        t.give(told.OutputPublished, sequence=published.sequence)
+        only(t.compute(batch, 2), do.PublishOutput)
+        t.confirm()
     assert list(t.machine.durability.unstored) == [3, 4]

@@ -7,7 +7,7 @@ from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
 from harness.protocol.task.outlet import PUBLICATION_BYTES, Publisher
 from harness.simulator.topologies import chain
-from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
+from tests.protocol.machines import TaskUnderTest, messages, only
 
 
 def test_a_sink_that_takes_over_publishes_with_its_fence() -> None:
@@ -17,7 +17,7 @@ def test_a_sink_that_takes_over_publishes_with_its_fence() -> None:
     assert [(one.kind, one.batch) for one in fence.records] == [
         (do.Kind.STABLE, 1), (do.Kind.STABLE, 2)
     ]  # fmt: skip
-    effects = t.give(told.OutputFenced, next_stable=3, next_tentative=3)
+    effects = t.fence(3, 3)
     assert not any(isinstance(effect, do.PublishOutput) for effect in effects)
     assert [one.batch for one in only(t.compute(3, 2), do.PublishOutput).records] == [3]
 
@@ -51,11 +51,10 @@ def replicated_sink() -> TaskUnderTest:
 
 def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> None:
     t = TaskUnderTest(3)
-    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    t.fence()
     first = only(t.compute(0, 2), do.PublishOutput)
     t.compute(1, 2)
-    refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=5)
-    only(t.tell(refused), do.LoadCheckpoint)
+    only(t.give(told.ReplayRefused, upstream=2, oldest=5), do.LoadCheckpoint)
     assert t.machine.phase is Phase.LOADING
     effects = t.give(told.OutputPublished, sequence=first.sequence)
     assert [record.batch for record in only(effects, do.PublishOutput).records] == [1]
@@ -66,9 +65,8 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
 
     The checkpoint from before it holds a window of output that will never be acknowledged."""
     t = TaskUnderTest(3, window=4)
-    t.give(told.OutputFenced, next_stable=6, next_tentative=6)
-    refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=6)
-    only(t.tell(refused), do.LoadCheckpoint)
+    t.fence(6, 6)
+    only(t.give(told.ReplayRefused, upstream=2, oldest=6), do.LoadCheckpoint)
     checkpoint = told.Checkpoint(
         task=3,
         position=6,
@@ -79,8 +77,7 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
     )
     t.give(told.CheckpointLoaded, checkpoint=checkpoint)
     assert t.machine.position == 6
-    process = only(t.batch(6, 2), do.ProcessBatch)
-    [record] = only(t.done(process), do.PublishOutput).records
+    [record] = only(t.compute(6, 2), do.PublishOutput).records
     assert record.batch == 6
 
 
@@ -111,8 +108,8 @@ def test_a_publication_has_a_limit_in_bytes() -> None:
 
 def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
     t = TaskUnderTest(3, wiring=chain(3), replicated=())
-    t.give(told.OutputFenced, next_stable=0, next_tentative=0)
+    t.fence()
     t.compute(0, 2)
-    t.give(told.OutputPublished, sequence=1)
+    t.confirm()
     effects = t.tick(now=t.scheme.trim_every_us)
     assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]

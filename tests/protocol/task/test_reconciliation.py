@@ -9,23 +9,7 @@ from harness.protocol import inputs as told
 from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
 from harness.protocol.task.computation import Mode
 from harness.simulator.topologies import layered
-from tests.protocol.machines import (
-    CAUSE,
-    TaskUnderTest,
-    closed,
-    fenced,
-    join_of_two,
-    messages,
-    mode,
-    only,
-    publishes,
-    set_window,
-)
-
-
-def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
-    sequence = t.machine.outlet.publisher.sequence
-    return t.give(told.OutputPublished, sequence=sequence)
+from tests.protocol.machines import CAUSE, TaskUnderTest, join_of_two, messages, only, publishes
 
 
 @pytest.mark.parametrize("method", list(Method))
@@ -33,24 +17,21 @@ def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method:
     t = join_of_two(method=method)
     t.batch(0, 0)
     t.compute(0, 1)
-    confirm(t)
+    t.confirm()
     t.batch(1, 0)
-    t.done(only(t.tell(closed()), do.ProcessBatch), state="tainted")
-    confirm(t)
-    assert mode(t) is Mode.FAILURE
+    t.done(only(t.close(), do.ProcessBatch), state="tainted")
+    t.confirm()
+    assert t.mode() is Mode.FAILURE
     rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
-    assert mode(t) is Mode.STABILIZATION
+    assert t.mode() is Mode.STABILIZATION
     if method is Method.CHECKPOINT:
         assert (rebuild.state, rebuild.inputs) == ((0,), ())
     else:
         assert (rebuild.state, rebuild.first_batch, rebuild.inputs) == ((), 0, (("in", "in"),))
-    redo = only(
-        t.give(told.StateRebuilt, ticket=rebuild.ticket, state=(0,)),
-        do.ProcessBatch,
-    )
+    redo = only(t.give(told.StateRebuilt, ticket=rebuild.ticket, state=(0,)), do.ProcessBatch)
     assert (redo.run, redo.batch, redo.state) == (told.Run.STABLE, 1, (0,))
     assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
-    assert mode(t) is Mode.STABLE
+    assert t.mode() is Mode.STABLE
 
 
 def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
@@ -59,27 +40,27 @@ def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
     It has computed batches 0 and 1 without upstream task 1, and has redone batch 0."""
     t = join_of_two(fences=False, corrections=Corrections.DONE)
     t.batch(0, 0)
-    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.close(), do.ProcessBatch))
     t.compute(1, 0)
     t.batch(1, 1, term=5)
     rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
-    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
-    effects = t.done(only(t.tell(rebuilt), do.ProcessBatch))
+    effects = t.give(told.StateRebuilt, ticket=rebuild.ticket, state=())
+    effects = t.done(only(effects, do.ProcessBatch))
     assert publishes(effects) == []
     return t, only(effects, do.ProcessBatch)
 
 
 def test_what_no_reader_has_seen_is_not_held_as_a_correction() -> None:
     t, redo = redoing_before_its_fence()
-    assert publishes(t.tell(fenced())) == [("stable", 0), ("tentative", 1)]
-    confirm(t)
+    assert publishes(t.fence()) == [("stable", 0), ("tentative", 1)]
+    t.confirm()
     assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
 
 
 def test_a_correction_of_an_older_primarys_output_waits_although_the_fence_came_late() -> None:
     t, redo = redoing_before_its_fence()
-    assert publishes(t.tell(fenced(next_tentative=1))) == [("tentative", 1)]
-    confirm(t)
+    assert publishes(t.fence(next_tentative=1)) == [("tentative", 1)]
+    t.confirm()
     assert publishes(t.done(redo)) == [("undo", 0), ("stable", 0), ("stable", 1)]
 
 
@@ -90,11 +71,7 @@ def test_a_correction_goes_out_early_if_a_first_version_must_stand_behind_it() -
     t.batch(2, 1, term=5)
     effects = t.done(redo)
     assert publishes(effects) == []
-    assert publishes(t.tell(fenced(next_tentative=1))) == [
-        ("undo", 0),
-        ("stable", 0),
-        ("stable", 1),
-    ]
+    assert publishes(t.fence(next_tentative=1)) == [("undo", 0), ("stable", 0), ("stable", 1)]
 
 
 def test_a_burst_is_as_old_as_its_tuple_times_while_the_task_stabilizes() -> None:
@@ -124,7 +101,7 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
         for batch in range(3):
             t.batch(batch, 0)
             t.compute(batch, 1)
-        t.give(told.UpstreamClosed, upstream=1, last_batch=9, before_term=9, back_at=0)
+        t.close(before_term=9)
         going = only(t.batch(3, 0), do.ProcessBatch)
         assert (going.run, going.copies_state) == (told.Run.TENTATIVE, method is Method.CHECKPOINT)
         t.done(going)
@@ -136,30 +113,21 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
 def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
     """Else they could not be acknowledged, and nothing would ever move again."""
     wiring = layered([2, 1, 1], [(0, 1, "full"), (1, 2, "one")], memory=2, names=["s", "O", "sink"])
-    t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
-    set_window(t, 2)
+    t = TaskUnderTest(
+        2, wiring=wiring, checkpoint_every=50, tentative=Tentative(corrections=Corrections.DONE)
+    )
+    t.set_window(2)
     t.batch(0, 0)
     t.compute(0, 1)
     t.batch(1, 0)
-    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.close(), do.ProcessBatch))
     t.compute(2, 0)
     t.batch(2, 1, term=5)
     rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
-    redo = only(
-        t.give(told.StateRebuilt, ticket=rebuild.ticket, state=()),
-        do.ProcessBatch,
-    )
+    redo = only(t.give(told.StateRebuilt, ticket=rebuild.ticket, state=()), do.ProcessBatch)
     effects = t.done(redo)
     assert t.machine.full
     assert [m.batch for m in messages(effects, told.BatchArrived) if m.stable] == [1]
-
-
-def test_nothing_tentative_before_the_coordinator_closes() -> None:
-    t = join_of_two()
-    assert t.batch(0, 0) == []
-    process = only(t.tell(closed()), do.ProcessBatch)
-    assert (process.run, process.inputs) == (told.Run.TENTATIVE, ("in", None))
-    assert publishes(t.done(process)) == [("tentative", 0)]
 
 
 def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
@@ -169,24 +137,23 @@ def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
     batches are done."""
     t = join_of_two(during_stabilization=Policy.SUSPEND, corrections=Corrections.DONE)
     t.batch(0, 0)
-    t.done(only(t.tell(closed()), do.ProcessBatch))
-    confirm(t)
+    t.done(only(t.close(), do.ProcessBatch))
+    t.confirm()
     rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
     for batch in (1, 2):
         t.batch(batch, 0)
         t.batch(batch, 1, term=5)
-    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
-    effects = t.tell(rebuilt)
+    effects = t.give(told.StateRebuilt, ticket=rebuild.ticket, state=())
     for batch in (0, 1):
         process = only(effects, do.ProcessBatch)
         assert (process.batch, process.run) == (batch, told.Run.STABLE)
         effects = t.done(process)
         assert publishes(effects) == []
-        assert mode(t) is Mode.STABILIZATION
+        assert t.mode() is Mode.STABILIZATION
     assert publishes(t.done(only(effects, do.ProcessBatch))) == [
         ("undo", 0),
         ("stable", 0),
         ("stable", 1),
         ("stable", 2),
     ]
-    assert mode(t) is Mode.STABLE
+    assert t.mode() is Mode.STABLE

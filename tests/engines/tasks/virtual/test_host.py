@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,13 +19,12 @@ from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.virtual.cluster import HostWorld
 from harness.engines.tasks.virtual.draw import HostOptions, draw_faults, draw_host
 from harness.engines.tasks.virtual.loop import VirtualLoop
-from harness.engines.tasks.virtual.run import HOST, simulate_host
+from harness.engines.tasks.virtual.run import simulate_host
 from harness.engines.tasks.virtual.server import VirtualStore
 from harness.hosting import codec, frames
 from harness.hosting.codec import from_parts
 from harness.protocol.effects import NoteCopy, SetTimer
 from harness.protocol.schemes import SCHEMES
-from harness.simulator.campaign import Choice
 from harness.simulator.faults import OF_THE_HOST, Fault, FaultKind, Peer
 
 
@@ -56,16 +55,10 @@ def test_another_kind_of_fault_changes_no_other_fault(monkeypatch: pytest.Monkey
         assert {fault for fault in with_it if fault.kind is not FaultKind.KILL} <= set(without)
 
 
-@pytest.mark.parametrize("scheme", ["checkpoint", "active"])
-def test_without_faults_every_batch_comes(scheme: str) -> None:
-    report = simulate_host(short(1, scheme))
-    assert report.violation is None, report.violation
-    assert report.tentative_outputs == 0
-
-
-def test_a_run_is_a_function_of_its_seed() -> None:
-    options = replace(draw_host(3, scheme="ppa", topology="diamond"), batches=8)
-    assert simulate_host(options) == simulate_host(options)
+def violated(options: HostOptions, *faults: Fault) -> str | None:
+    """Return the invariant that a run with these faults violates."""
+    violation = simulate_host(replace(options, faults=faults)).violation
+    return violation.invariant if violation is not None else None
 
 
 @pytest.mark.parametrize("kind", list(OF_THE_HOST))
@@ -77,25 +70,13 @@ def test_each_fault_alone_is_survived(kind: FaultKind) -> None:
     assert report.faults == {kind: 1}
 
 
-def test_a_choice_of_faults() -> None:
-    whole = Choice(seeds=range(9, 10), fidelity=HOST).options(9)
-    choice = Choice(seeds=range(9, 10), faults=(0,), fidelity=HOST)
-    assert choice.options(9).faults == whole.faults[:1]
-
-
-def broken_by(kind: FaultKind) -> str | None:
-    """Return the invariant that a run with one fault violates."""
-    one = fault(kind, 6.5, 3.0, target=0, other=1, amount=6)
-    report = simulate_host(replace(short(5, "checkpoint"), faults=(one,)))
-    return report.violation.invariant if report.violation is not None else None
-
-
 def test_an_error_of_a_client_that_is_dropped_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert broken_by(FaultKind.LOG_REFUSES) is None
+    options = short(5, "checkpoint")
+    refuses = fault(FaultKind.LOG_REFUSES, 6.5, 3.0, target=0, other=1, amount=6)
     monkeypatch.setattr(copies, "READ_BACK_WITHIN_US", NEVER_US)
-    assert broken_by(FaultKind.LOG_REFUSES) is None, "the error is a reason to repeat it"
+    assert violated(options, refuses) is None, "the error is a reason to repeat it"
     monkeypatch.setattr(Copies, "_not_appended", lambda self, sink, error: None)
-    assert broken_by(FaultKind.LOG_REFUSES) == "convergence"
+    assert violated(options, refuses) == "convergence"
 
 
 def losses(*faults: Fault) -> int:
@@ -154,23 +135,6 @@ def hasty(self: Deciding, effect: SetTimer) -> None:
         self._loop.call_later(left / 1e6, self._set_timer, effect)
     else:
         self._fire(effect)
-
-
-def test_a_sink_that_begins_at_the_first_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(self: Following) -> None:
-        return None
-
-    kill = fault(FaultKind.KILL, 8.0, 1.0, target=0)
-    retention = fault(FaultKind.RETENTION, 7.9, 0.0)
-    options = short(5, "checkpoint")
-    sink_node = options.placement[options.wiring.sinks[0]]
-    options = replace(options, faults=(retention, replace(kill, target=sink_node)))
-    assert simulate_host(options).violation is None
-    monkeypatch.setattr(Following, "_stored_end", nothing)
-    report = simulate_host(options)
-    assert report.violation is not None
-    assert report.violation.invariant == "ended"
-    assert "retention" in report.violation.what or "is due" in report.violation.what
 
 
 @pytest.mark.parametrize(
@@ -232,79 +196,96 @@ def begins_where_records_are(self: exchange.Tail, consumer: Any) -> bool:
     return True
 
 
+async def finds_no_end(self: Following) -> None:
+    """Begin at the first record, which may be deleted."""
+
+
 def tells_once(self: CoordinatorLink, error: Any) -> None:
     self.send({"problem": {"what": str(error), "remedy": "", "usage": False}})
 
 
 SETTINGS, STORE = exchange.consumer_settings, VirtualStore.__init__
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong, and the faults with which a run shows it."""
+
+    kind: FaultKind
+    owner: Any
+    attribute: str
+    wrong: Any
+    """In its place."""
+    invariant: str
+    """Violated by the mistake."""
+    seed: int = 5
+    shape: str = "chain"
+    task: int = 1
+    """The faults are of its node; -1: of the sink's."""
+    at_s: float = 6.5
+    for_s: float = 3.0
+    others: Sequence[tuple[FaultKind, float, float]] = ()
+    """Faults that must come with it: kind, begin and length."""
+
+
 MISTAKES = {
-    "ask for no lost message again": (
-        FaultKind.CUT, "chain", 5, Hosted, "_may_ask", lambda *_: False, "convergence"
+    "ask for no lost message again": Mistake(
+        FaultKind.CUT, Hosted, "_may_ask", lambda *_: False, "convergence"
     ),
-    "frames without checksums": (FaultKind.WIRE, "full", 17, frames, "zlib", Blind, "convergence"),
-    "control frames without": (FaultKind.WIRE, "chain", 11, control, "zlib", Blind, "ended"),
-    "checkpoints without": (
-        FaultKind.STORE_DAMAGE, "diamond", 22, codec, "zlib", Blind, "equal-state"
+    "frames without checksums": Mistake(
+        FaultKind.WIRE, frames, "zlib", Blind, "convergence", seed=17, shape="full", for_s=10.0
     ),
-    "a damaged checkpoint is loaded for ever": (
-        FaultKind.ROT, "chain", 7, hosted, "READ_AGAIN", NEVER_US, "convergence"
+    "control frames without": Mistake(
+        FaultKind.WIRE, control, "zlib", Blind, "ended", seed=11, for_s=10.0
     ),
-    "records without checks": (
-        FaultKind.LOG_DAMAGE, "chain", 5, exchange, "consumer_settings", unchecked, "equal-state"
+    "checkpoints without": Mistake(
+        FaultKind.STORE_DAMAGE, codec, "zlib", Blind, "equal-state", seed=22, shape="diamond",
+        at_s=8.0, for_s=6.0, others=[(FaultKind.KILL, 8.0, 0.5)],
     ),
-    "go on behind damaged records": (
-        FaultKind.LOG_DAMAGE, "chain", 5, exchange.Tail, "_read_again", lambda *_: True,
-        "equal-state",
+    "a damaged checkpoint is loaded for ever": Mistake(
+        FaultKind.ROT, hosted, "READ_AGAIN", NEVER_US, "convergence", seed=7,
+        at_s=8.0, others=[(FaultKind.KILL, 8.01, 0.5)],
     ),
-    "trust an acknowledgement": (
-        FaultKind.LEADER, "chain", 5, copies, "READ_BACK_WITHIN_US", NEVER_US, "convergence"
+    "records without checks": Mistake(
+        FaultKind.LOG_DAMAGE, exchange, "consumer_settings", unchecked, "equal-state"
     ),
-    "wait for no replica": (
-        FaultKind.FAILOVER, "chain", 7, VirtualStore, "__init__", waits_for_no_replica, "one-life"
+    "go on behind damaged records": Mistake(
+        FaultKind.LOG_DAMAGE, exchange.Tail, "_read_again", lambda *_: True, "equal-state"
     ),
-    "input that is gone counts as empty": (
-        FaultKind.INPUT_RETENTION, "chain", 16, exchange.Tail, "_position",
-        begins_where_records_are, "equal-state",
+    "trust an acknowledgement": Mistake(
+        FaultKind.LEADER, copies, "READ_BACK_WITHIN_US", NEVER_US, "convergence"
     ),
-    "an error that ends a reader is lost": (
-        FaultKind.THREAD, "chain", 5, CoordinatorLink, "problem", tells_once, "convergence"
+    "wait for no replica": Mistake(
+        FaultKind.FAILOVER, VirtualStore, "__init__", waits_for_no_replica, "one-life", seed=7,
+        others=[(FaultKind.KILL, 6.4, 0.5), (FaultKind.COORDINATOR, 6.6, 1.0)],
+    ),
+    "input that is gone counts as empty": Mistake(
+        FaultKind.INPUT_RETENTION, exchange.Tail, "_position", begins_where_records_are,
+        "equal-state", seed=16, task=0, at_s=8.0, others=[(FaultKind.KILL, 8.01, 0.5)],
+    ),
+    "a sink begins at the first record": Mistake(
+        FaultKind.RETENTION, Following, "_stored_end", finds_no_end, "ended", task=-1,
+        at_s=7.9, for_s=0.0, others=[(FaultKind.KILL, 8.0, 1.0)],
+    ),
+    "an error that ends a reader is lost": Mistake(
+        FaultKind.THREAD, CoordinatorLink, "problem", tells_once, "convergence", task=0,
+        others=[(FaultKind.COORDINATOR, 6.4, 3.0)],
     ),
 }  # fmt: skip
-TOGETHER = {
-    FaultKind.STORE_DAMAGE: ((FaultKind.KILL, 1.5, 0.5),),
-    FaultKind.ROT: ((FaultKind.KILL, 1.51, 0.5),),
-    FaultKind.INPUT_RETENTION: ((FaultKind.KILL, 1.51, 0.5),),
-    FaultKind.FAILOVER: ((FaultKind.KILL, -0.1, 0.5), (FaultKind.COORDINATOR, 0.1, 1.0)),
-    FaultKind.THREAD: ((FaultKind.COORDINATOR, -0.1, 3.0),),
-}
-"""Faults that must come with one, how much later, and their length."""
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_that_one_kind_of_fault_shows(
-    monkeypatch: pytest.MonkeyPatch, mistake: str
+    monkeypatch: pytest.MonkeyPatch, mistake: Mistake
 ) -> None:
-    kind, shape, seed, owner, name, wrong, invariant = MISTAKES[mistake]
-    options = short(seed, "checkpoint", shape)
-    of_source = kind in (FaultKind.THREAD, FaultKind.INPUT_RETENTION)
-    node = options.placement[0 if of_source else 1]
-    later_ones = (FaultKind.STORE_DAMAGE, FaultKind.ROT, FaultKind.INPUT_RETENTION)
-    late_s = 1.5 if kind in later_ones else 0.0
-    long_s = {FaultKind.WIRE: 10.0, FaultKind.STORE_DAMAGE: 6.0}.get(kind, 3.0)
-    one = fault(kind, 6.5 + late_s, long_s, target=node)
-    others = tuple(
-        fault(other, 6.5 + later, for_s, target=node)
-        for other, later, for_s in TOGETHER.get(kind, ())
-    )
-
-    def broken(*faults: Fault) -> str | None:
-        report = simulate_host(replace(options, faults=faults))
-        return report.violation.invariant if report.violation is not None else None
-
-    assert broken(one, *others) is None
-    monkeypatch.setattr(owner, name, wrong)
-    assert broken(*others) is None
-    assert broken(one, *others) == invariant
+    options = short(mistake.seed, "checkpoint", mistake.shape)
+    node = options.placement[mistake.task]
+    one = fault(mistake.kind, mistake.at_s, mistake.for_s, target=node)
+    others = [fault(kind, at_s, for_s, target=node) for kind, at_s, for_s in mistake.others]
+    assert violated(options, one, *others) is None
+    monkeypatch.setattr(mistake.owner, mistake.attribute, mistake.wrong)
+    assert not others or violated(options, *others) is None
+    assert violated(options, one, *others) == mistake.invariant
 
 
 def test_a_store_without_replicas_may_lose_a_checkpoint_and_no_output_is_wrong() -> None:
@@ -312,6 +293,6 @@ def test_a_store_without_replicas_may_lose_a_checkpoint_and_no_output_is_wrong()
     kill = fault(FaultKind.KILL, 6.4, 0.5)
     failover = fault(FaultKind.FAILOVER, 6.5, 0.0)
     crash = fault(FaultKind.COORDINATOR, 6.6, 1.0)
-    options = replace(short(7, "checkpoint"), faults=(kill, failover, crash))
-    assert simulate_host(options).violation is None
-    assert simulate_host(replace(options, store_replicas=0)).violation is None
+    for replicas in (1, 0):
+        options = replace(short(7, "checkpoint"), store_replicas=replicas)
+        assert violated(options, kill, failover, crash) is None

@@ -1,16 +1,17 @@
-"""Verdicts by id, on the tables of runs made by hand."""
+"""Results of runs made by hand, and verdicts by id."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from harness.claims import Verdict
+from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment, Tables
 from harness.pages.assessment import verdicts
-from harness.results.record import Outcome, Point
+from harness.results.record import Outcome, Point, plain
 from harness.results.tables import Results
 
 
@@ -28,17 +29,24 @@ def results_of(outcomes: Sequence[tuple[Point, Outcome]], directory: Path) -> Re
 
 
 def judged(experiment: Experiment, tables: Tables) -> dict[str, Verdict]:
-    """Return the verdicts on the tables of a complete campaign; no rule may fail there."""
+    """Return the verdicts on the tables of a complete campaign; no rule may fail there.
+
+    What a rule measured can be written into a report."""
     found = {verdict.id: verdict for verdict in verdicts(experiment, tables)}
     assert [each.problem for each in found.values() if each.problem] == []
+    json.dumps([each.measured for each in found.values()], default=plain)
     return found
 
 
-def held(experiment: Experiment, tables: Tables) -> dict[str, bool | None]:
-    """Return by claim True if it holds."""
-    return {name: verdict.held for name, verdict in judged(experiment, tables).items()}
-
-
 def failing(experiment: Experiment, tables: Tables) -> set[str]:
-    """Return the claims that do not hold."""
-    return {name for name, value in held(experiment, tables).items() if value is False}
+    """Return the claims that do not hold; those that the tables leave open are not among them."""
+    return {name for name, each in judged(experiment, tables).items() if each.held is False}
+
+
+def broken(
+    experiment: Experiment, point: Point, outcome: Outcome, directory: Path
+) -> Sequence[Verdict]:
+    """Return the invariants that the record of a single run breaks."""
+    table = experiment.table(results_of([(point, outcome)], directory))
+    found = verdicts(experiment, table)
+    return [each for each in found if each.kind is ClaimKind.INVARIANT and not each.held]
