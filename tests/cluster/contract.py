@@ -11,16 +11,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec, RunningProgram
 from harness.cluster.clocks import BrokerClock
 from harness.cluster.links import LATENCY, RATE, WorkerLink
+from harness.cluster.ownership import ClusterRecords
+from harness.cluster.processes import marked
 from harness.engines.topics import topics
 from harness.errors import UsageError
+from harness.load.generator import send_markers
+from harness.measure.collector import Collector
 from tests.cluster.helpers import PORT, broken, connected, eventually, listener, unacknowledged
 from tests.cluster.helpers import silent as silent
+
+AnyCluster = TypeVar("AnyCluster", bound=Cluster)
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
 """The shape of the tested cluster."""
@@ -52,6 +59,23 @@ def received(program: RunningProgram) -> bytes:
     """Return what a `listening` program has written so far."""
     path = program.directory / "received"  # asked for anew: it may be a copy
     return path.read_bytes() if path.exists() else b""
+
+
+def stored(cluster: Cluster, topic: str) -> bytes:
+    """Return the first record of a topic of one partition."""
+    with Collector(cluster.kafka.confluent(), topic, 1, copy_header="copy") as collector:
+        return collector.finish()[0].value
+
+
+@contextmanager
+def started(cluster: AnyCluster) -> Iterator[AnyCluster]:
+    """Start a cluster, and end it with the block: then nothing of it is left on this machine."""
+    with cluster:
+        cluster.start(silent)
+        yield cluster
+    assert marked(cluster.run) == []
+    assert not cluster.run_directory.exists()
+    assert cluster.run not in {record.run for record in ClusterRecords().records()}
 
 
 @contextmanager
@@ -88,10 +112,6 @@ class Driver:
         line = self._process.stdout.readline()
         assert line, f"the driver ended with code {self._process.wait()}: {self.log.read_text()}"
         return set(json.loads(line))
-
-    def kill(self) -> None:
-        """Kill it, where it would not end by itself."""
-        self._process.kill()
 
     def runs_on(self, workers: set[str], *, jobs: int = 150) -> bool:
         """Return True if one of the next jobs runs on exactly these workers."""
@@ -155,25 +175,10 @@ class ClusterContract:
         cluster.health()
 
     def test_kafka_keeps_what_is_sent(self, cluster: Cluster) -> None:
-        from confluent_kafka import Consumer, Producer
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        admin = AdminClient(cluster.kafka.confluent())
-        for future in admin.create_topics(
-            [NewTopic("contract", 1, cluster.kafka.replication)]
-        ).values():
-            future.result(30)
-        producer = Producer(cluster.kafka.confluent())
-        producer.produce("contract", value=b"kept")
-        assert producer.flush(30) == 0
-        consumer = Consumer(
-            {**cluster.kafka.confluent(), "group.id": "c", "auto.offset.reset": "earliest"}
-        )
-        consumer.subscribe(["contract"])
-        message = consumer.poll(30)
-        assert message is not None
-        assert message.value() == b"kept"
-        consumer.close()
+        topic = f"{cluster.kafka.topic_prefix}contract"
+        with topics(cluster.kafka, {topic: 1}):
+            send_markers(cluster.kafka, topic, 1, payload=b"kept", at_unix_s=1.0)
+            assert stored(cluster, topic) == b"kept"
 
     def test_redis_keeps_what_is_set(self, cluster: Cluster) -> None:
         with cluster.redis.client() as client:

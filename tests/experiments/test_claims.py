@@ -134,7 +134,7 @@ def test_each_claim_can_hold_and_fail(experiment: Experiment) -> None:
 
 
 NAMES_ON_X = {"stock/calibration", "stock/real-time-kill", "stock/worker-kill"}
-NAMES_ON_Y = {"intervals/adaptive", "dpc/properties"}
+NAMES_ON_Y = {"intervals/adaptive", "dpc/properties", "live/layout"}
 """Figures with names, not quantities, along an axis."""
 
 
