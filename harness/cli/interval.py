@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from harness.cli.options import DURATION, DURATION_OR_0, PATH
 from harness.cli.output import json_option, show
 from harness.errors import UsageError
 from harness.figures.terminal import area_chart
-from harness.intervals.rivals import RIVALS
-from harness.intervals.utilization import CheckpointedSystem
 from harness.seeds import DEFAULT_SEED, generator
 from harness.text import format_duration
+
+if TYPE_CHECKING:
+    from harness.intervals.utilization import CheckpointedSystem
 
 _EPILOG = """\b
 Durations take a unit: us, ms, s, min, h or d.
@@ -87,6 +87,8 @@ def command(
     depends on the cost of a checkpoint and the failure rate alone (the utilization model of
     Jayasekara et al., FGCS 2020). The utilization itself also depends on restart, depth and delay.
     """
+    from harness.intervals.utilization import CheckpointedSystem
+
     recorded = _recorded_gaps(failure_records, system_id)
     rate_per_s = 1.0 / _mttf_s(mttf_s, nodes, node_mttf_s, recorded)
     if depth < 1:
@@ -120,6 +122,8 @@ def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, 
     """Return the document of ``--json``, in seconds and shares.
 
     ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``."""
+    from harness.intervals.rivals import RIVALS
+
     best = float(system.optimal_interval_s())
     document: dict[str, Any] = {
         "optimal_interval_s": best,
@@ -144,6 +148,8 @@ def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, 
 
 def _believing(system: CheckpointedSystem, factor: float) -> dict[str, float]:
     """Return the loss if the interval is chosen for ``factor`` times the true failure rate."""
+    from harness.intervals.utilization import CheckpointedSystem
+
     believed = CheckpointedSystem(
         cost_s=system.cost_s, failure_rate_per_s=factor * system.failure_rate_per_s
     )
@@ -195,6 +201,8 @@ def _mttf_s(
 
 def _replay(system: CheckpointedSystem, recorded: Any, used_s: float | None) -> dict[str, Any]:
     """Simulate the utilization under the recorded failures, in their order."""
+    import numpy as np
+
     from harness.intervals.simulator import simulate
 
     intervals = [float(system.optimal_interval_s()), *([used_s] if used_s else [])]
@@ -252,6 +260,8 @@ def _percent(share: float) -> str:
 
 def _plot(system: CheckpointedSystem, used_s: float | None) -> list[str]:
     """Utilization over the interval, logarithmic, with the optimum (and yours) marked below."""
+    import numpy as np
+
     best, cost = float(system.optimal_interval_s()), float(system.cost_s)
     low = max(cost, min(best, used_s or best) / 8.0)
     high = max(best, used_s or best) * 8.0

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,16 +15,15 @@ from harness.cache import to_stderr
 from harness.cli.options import FILE, out_option
 from harness.cli.output import interrupted_by, json_option, show
 from harness.errors import UsageError
-from harness.nightly import gate, revisions
 from harness.nightly.history import History, Night
-from harness.nightly.metrics import Metric, chosen, planned_s
-from harness.nightly.moves import moves
-from harness.nightly.revisions import Revision
 from harness.nightly.summary import markdown
 from harness.results.provenance import machine_name
-from harness.results.store import RecordStore
 from harness.seeds import DEFAULT_SEED, derive_seed
 from harness.text import format_duration
+
+if TYPE_CHECKING:
+    from harness.nightly.metrics import Metric
+    from harness.nightly.revisions import Revision
 
 ALARM = 1
 
@@ -103,6 +103,8 @@ def command(
     Exit code: 0 nothing is worse, 1 an alarm (something is measurably worse, was measured before
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
     baseline does not build, say)."""
+    from harness.nightly import revisions
+    from harness.nightly.metrics import chosen
     from harness.nightly.trends import write_trends
 
     measured = chosen(metrics, live=live)
@@ -135,6 +137,8 @@ def command(
 
 def _duration(measured: Sequence[Metric], pairs: int) -> str:
     """Return how long a night takes, in words."""
+    from harness.nightly.metrics import planned_s
+
     once = format_duration(planned_s(measured, pairs))
     again = format_duration(planned_s(measured, pairs, fresh_of=len(measured)))
     return f"about {once} on two idle cores, and up to {again} more if all seems to have changed"
@@ -145,7 +149,10 @@ def _measured(
 ) -> Night:
     """Measure a night against a revision, with the moves of the history that it shows first."""
     from harness.cluster.ownership import warn_of_neighbours
+    from harness.nightly import gate, revisions
     from harness.nightly.claims import claims_tonight
+    from harness.nightly.moves import moves
+    from harness.results.store import RecordStore
 
     if any(metric.turns for metric in measured):
         warn_of_neighbours(to_stderr)
@@ -168,6 +175,8 @@ def _measured(
 
 
 def _default_baseline(nights: Sequence[Night]) -> Revision:
+    from harness.nightly import revisions
+
     if nights:
         try:
             return revisions.resolve(nights[-1].commit.rstrip("+"))

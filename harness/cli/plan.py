@@ -9,20 +9,19 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from harness.cli.options import PATH
 from harness.cli.output import json_option, show
 from harness.errors import UsageError
-from harness.planning.base import ReplicationPlan
 from harness.planning.planners import BY_NAME, Decides, names, planner
 from harness.text import nearest, read_given
-from harness.topology.fidelity import Evaluator, Objective, internal_completeness
-from harness.topology.model import Topology
-from harness.topology.text import from_yaml_text
+
+if TYPE_CHECKING:
+    from harness.planning.base import ReplicationPlan
+    from harness.topology.model import Topology
 
 _EPILOG = """\b
 The topology, in YAML (docs/examples/topology.yaml):
@@ -141,6 +140,8 @@ def parse_budget(text: str, total: int) -> int:
 
 def read_topology(path: Path, option: str = "") -> Topology:
     """Read a topology; ``option`` begins the message of a mistake."""
+    from harness.topology.text import from_yaml_text
+
     text = read_given(
         path, option, "give the path of a topology in YAML, such as docs/examples/topology.yaml"
     )
@@ -149,6 +150,8 @@ def read_topology(path: Path, option: str = "") -> Topology:
 
 def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict[str, Any]:
     """Return the document of ``--json``."""
+    from harness.topology.fidelity import Objective
+
     aim, size = Objective(objective), f"{topology.task_count:,} tasks, {budget:,} units"
 
     def planned(by: str, doing: str) -> ReplicationPlan:
@@ -203,6 +206,8 @@ def _watched(
 
 
 def _described(topology: Topology, plan: ReplicationPlan) -> dict[str, Any]:
+    from harness.topology.fidelity import Evaluator, internal_completeness
+
     alive = plan.alive(topology)
     evaluator = Evaluator(topology)
     by_query = evaluator.by_query(alive)[0]
@@ -249,6 +254,8 @@ def _report(topology: Topology, document: dict[str, Any]) -> list[str]:
 
 
 def _draw(topology: Topology, document: dict[str, Any], path: Path) -> None:
+    import numpy as np
+
     from harness.figures.style import new_figure, styled
     from harness.figures.topology import draw_topology, size_in
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +16,11 @@ from harness.cli.options import FILE
 from harness.cli.output import json_option, show
 from harness.errors import UsageError
 from harness.protocol.schemes import SCHEMES
-from harness.simulator.campaign import PROTOCOL, Choice, Tally, smallest, tally_of
-from harness.simulator.run import SimulatedRun
 from harness.text import did_you_mean, format_duration
+
+if TYPE_CHECKING:
+    from harness.simulator.campaign import Choice, Tally
+    from harness.simulator.run import SimulatedRun
 
 _EPILOG = f"""\b
 Schemes:    {" ".join(SCHEMES)}
@@ -93,6 +95,8 @@ def command(
 
     A schedule that breaks an invariant is reduced to the faults that matter and printed with the
     events that led to it. The exit code is then 1."""
+    from harness.simulator.campaign import PROTOCOL, Choice, tally_of
+
     if host and draw_seed is not None:
         raise UsageError("--host does not go with --draw", remedy="leave one of them out")
     fidelity = PROTOCOL
@@ -194,6 +198,8 @@ def _headline(report: SimulatedRun) -> str:
 
 def _violation(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     """Return a violation with the fewest faults that cause it."""
+    from harness.simulator.campaign import smallest
+
     assert report.violation is not None
     numbers = smallest(choice, report.seed)
     faults = choice.whole(report.seed).faults

@@ -156,9 +156,9 @@ class Question:
     words: str
     parts: Sequence[Outages | Column | Counted]
     sentences: Sequence[str]
-    """A name in braces is a number with its interval; ``{all}`` lists the picture's,
-    smallest first. A sentence with a missing number is left out; without the first one there is
-    no answer."""
+    """A name in braces is a number with its interval; ``{all}`` lists those of the
+    picture, smallest first. A sentence with a missing number is left out; without the first one
+    there is no answer."""
     axis: str
     claims: Sequence[str] = ()
     """Claims behind it, as ``experiment/id``: if one does not hold there is no answer, and one

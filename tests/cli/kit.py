@@ -1,4 +1,4 @@
-"""What a command line ends with."""
+"""Read the refusal at the end of a command line."""
 
 from __future__ import annotations
 

@@ -61,6 +61,20 @@ def test_every_command_explains_itself(name: str) -> None:
     assert "Examples:" in result.output
 
 
+def test_help_loads_no_arrays_and_no_frames() -> None:
+    """They take five times as long to load as all else that a help text needs."""
+    program = (
+        "import sys; from click.testing import CliRunner\n"
+        "from harness.cli.main import COMMANDS, cli\n"
+        "for name in COMMANDS: assert CliRunner().invoke(cli, [name, '--help']).exit_code == 0\n"
+        "print(*{'numpy', 'pandas', 'pyspark', 'matplotlib'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
 def test_list_names_every_experiment(invoke: Invoke) -> None:
     assert "stock/toy" in invoke("list").stdout
     documents = json.loads(invoke("list", "--json").stdout)

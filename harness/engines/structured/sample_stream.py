@@ -110,7 +110,7 @@ def as_stream(spark: SparkSession, workload: Workload, directory: Path) -> dict[
 def stream_of(spark: SparkSession, workload: Workload, directory: Path) -> DataFrame:
     """Return the query over the sample as a stream; raise `UsageError` if it gives something else.
 
-    The user's function is called once: its plan is checked, run, and asked about afterwards."""
+    It calls the user's function, and is called once: checks and the run take the same plan."""
     from pyspark.sql import DataFrame
 
     result: Any = workload.form(QUERY)(spark, as_stream(spark, workload, directory))
