@@ -16,6 +16,7 @@ SYNONYMS = frozenset(
 LEFT = {
     "died": "why an engine ended before its pass did",
     "down_s": "the planned length of a failure",
+    "hit_work": "whether something ran where a failure fell",
     "injected": "failures carried out in a pass",
     "output_gap_s": "the longest time without a result during a recovery",
     "silence_s": "the same, as seen from outside",
