@@ -9,6 +9,7 @@ import pandas as pd
 from experiments.live._judged import stacked
 from experiments.live._outages import PARTS
 from experiments.live._peers_rows import LABELS, WORDS
+from harness.claims.samples import lasting
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import (
     BLACK,
@@ -91,6 +92,7 @@ def _rows(kills: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
 def _draw_rows(rows: Mapping[str, pd.DataFrame], above: Axes) -> None:
     medians = pd.DataFrame([_medians(mine) for mine in rows.values()])
     stacked(above, list(rows), medians, LOOKS)
+    ends_s = [float(bar_s) for bar_s in medians.sum(axis=1)]
     for place, mine in enumerate(rows.values()):
         over = mine["caught_up"].astype(bool)
         for marker, some in (("x", mine[over]), (">", mine[~over])):
@@ -98,15 +100,16 @@ def _draw_rows(rows: Mapping[str, pd.DataFrame], above: Axes) -> None:
                 some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
                 linestyle="none",
             )  # fmt: skip
-        median_s, longest_s = (float(mine["outage_s"].agg(each)) for each in ("median", "max"))
-        above.plot(median_s, place, "|", color=BLACK, markersize=20, markeredgewidth=2.5)
-        bound = "" if over.any() else "> "
+        median = lasting(mine["outage_s"], over)
+        assert median is not None, "a row has kills"
+        above.plot(median.shown, place, "|", color=BLACK, markersize=20, markeredgewidth=2.5)
+        ends_s[place] = max(ends_s[place], float(mine["outage_s"].max()))
+        bound = "" if median.known else "> "
         above.annotate(
-            f"median {bound}{median_s:.3g} s", (longest_s, place), (7, 9),
+            f"median {bound}{median.shown:.3g} s", (ends_s[place], place), (7, 9),
             textcoords="offset points", va="center", fontweight="bold",
         )  # fmt: skip
-    longest_s = max((float(mine["outage_s"].max()) for mine in rows.values()), default=0.0)
-    above.set_xlim(0, 1.3 * max(1.0, longest_s))
+    above.set_xlim(0, 1.3 * max(1.0, *ends_s))
     above.set_ylabel("system, and what is killed")
     above.set_xlabel("seconds from the kill until output is on time again")
     above.invert_yaxis()

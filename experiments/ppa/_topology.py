@@ -21,7 +21,7 @@ from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import TaskParameters
-from harness.experiment import Context, Outcome, Point
+from harness.experiment import Context, Outcome, Point, Profile
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.failures import regained
@@ -107,6 +107,11 @@ class Contender:
     plan: tuple[int, ...] = ()
 
 
+WARM_S = 80.0
+"""Load before the first twin on an engine, except in the smoke profile. Until the broker has
+compiled its code, some 70 s, it takes half a core more, and two cores have no room for times."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """One cell: windows in the papers' seconds, tuples a second of a source, and the speed-up."""
@@ -125,14 +130,14 @@ class Shape:
     def names(self) -> Sequence[str]:
         return SPEC.node_names
 
-    def live(self, *, load_s: float, first_warmup_s: float, seed: int) -> LiveRun:
+    def live(self, context: Context, *, load_s: float) -> LiveRun:
         """Return the common part of all passes of the cell.
 
         Output that was on time for `CALM_S` of the papers' time is back."""
         slide_s = self.batch_s
         wanted = task_run(
             workload=synthetic(
-                seed=seed,
+                seed=context.seed("input"),
                 keys=round(self.rate * slide_s / 2),
                 window_s=self.window_s / self.faster,
                 slide_s=slide_s,
@@ -141,7 +146,7 @@ class Shape:
             interval_s=self.batch_s,
             rate_per_s=self.rate * SOURCES,
             load_s=load_s,
-            first_warmup_s=first_warmup_s,
+            first_warmup_s=3 if context.profile is Profile.SMOKE else WARM_S,
         )
         gather_s = max(GATHER_S, SHARE_OF_BATCH * self.batch_s)
         return replace(wanted, calm_s=CALM_S / self.faster, gather_s=gather_s)
@@ -358,12 +363,11 @@ def recoveries_simulated(
 
 
 def recoveries_live(
-    shape: Shape, cases: Mapping[str, Case], context: Context, *, load_s: float,
-    first_warmup_s: float,
-) -> tuple[Mapping[str, Outcome], dict[str, Recoveries]]:  # fmt: skip
+    shape: Shape, cases: Mapping[str, Case], context: Context, *, load_s: float
+) -> tuple[Mapping[str, Outcome], dict[str, Recoveries]]:
     """Measure a pass for each case, and simulate its kills; return both by name."""
     outcomes = measure_each(
-        shape.live(load_s=load_s, first_warmup_s=first_warmup_s, seed=context.seed("input")),
+        shape.live(context, load_s=load_s),
         {
             name: Variant(setup=shape.setup(case.contender), schedule=kills(case.at_s))
             for name, case in cases.items()

@@ -158,7 +158,7 @@ def run_live(point: Point, context: Context) -> Outcome:
     variants = {"none": taking(NEVER_S)}
     variants |= {f"every-{interval_s}s": taking(interval_s) for interval_s in intervals}
     load_s = (FULL_S + COUNTED_S) / faster
-    wanted = shape.live(load_s=load_s, first_warmup_s=3, seed=context.seed("input"))
+    wanted = shape.live(context, load_s=load_s)
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     spent = {
         name: nodes_cpu_s(found.series["usage"], hosts(), from_s=FULL_S / faster, until_s=load_s)

@@ -145,9 +145,7 @@ def run_live(point: Point, context: Context) -> Outcome:
         found = _topology.recoveries_simulated(shape, cases, context)
     else:
         load_s = max(case.at_s[SYNTHETIC[0]] for case in cases.values()) + AFTER_S / faster
-        outcomes, found = _topology.recoveries_live(
-            shape, cases, context, load_s=load_s, first_warmup_s=3
-        )
+        outcomes, found = _topology.recoveries_live(shape, cases, context, load_s=load_s)
     rows: list[Row] = []
     for name, (plan, interval_s) in cells.items():
         rows += _rows(found[name], outcomes.get(name), plan=plan, interval_s=interval_s)

@@ -66,7 +66,6 @@ class Scale:
     """The speed-up of a profile's runs over the papers', and the passes that it leaves out."""
 
     faster: float
-    first_warmup_s: float
     contenders: Sequence[str] = tuple(CONTENDERS)
     levels: Sequence[int] = (0, 1, 2, 3)
     """Levels whose first task fails alone; without any there are correlated failures only."""
@@ -89,22 +88,16 @@ class Scale:
         )
 
 
-WARM_S = 80
-"""Load before the twin. Until the broker has compiled its code, some 70 s, it takes half a core
-more, and two cores have no room for times then."""
 SCALES: Mapping[Profile, Scale] = {
-    Profile.SMOKE: Scale(
-        faster=10, first_warmup_s=2, contenders=("Active-5s", "CKP-30s"), levels=(1,)
-    ),
+    Profile.SMOKE: Scale(faster=10, contenders=("Active-5s", "CKP-30s"), levels=(1,)),
     Profile.QUICK: Scale(
         faster=1,
-        first_warmup_s=WARM_S,
         contenders=("Active-5s", "CKP-30s", "Storm"),
         levels=(),
         after_s=16,
         passes={"Active-5s": FEWEST, "CKP-30s": FEWEST},
     ),
-    Profile.PAPER: Scale(faster=1, first_warmup_s=WARM_S),
+    Profile.PAPER: Scale(faster=1),
 }
 AFTER_S = {**dict.fromkeys(CONTENDERS, 45), "Storm": 120}
 """Length of the load after the last kill: output has to be watched until it is on time again."""
@@ -175,9 +168,7 @@ def run_live(point: Point, context: Context) -> Outcome:
             max(each.at_s.values()) + (scale.after_s or AFTER_S[each.contender]) / scale.faster
             for each in passes
         )
-        outcomes, found = _topology.recoveries_live(
-            shape, cases, context, load_s=max(ends_s), first_warmup_s=scale.first_warmup_s
-        )
+        outcomes, found = _topology.recoveries_live(shape, cases, context, load_s=max(ends_s))
     rows = [row for each in passes for row in each.rows(found[each.name])]
     cell = ["contender", "failure", "sample", "place", "phase"]
     return outcome_of(

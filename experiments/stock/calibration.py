@@ -23,11 +23,13 @@ from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.own import OPTIONS, own
 from harness.stock_kills.scale import (
     LEAST_TRIGGER_S,
+    PASSES,
     SCALES,
     check_options,
     cluster_spec,
     conf_of,
     keeps,
+    longer_s,
     own_or_words,
     scale_of,
 )
@@ -36,8 +38,8 @@ from workloads.base import Workload
 LOAD_S = 8.0
 """Load of a rung, in addition to some of its triggers."""
 
-WINDOWS = 3
-"""Windows that fall due in a rung, at least."""
+WINDOWS = 2
+"""Windows that fall due in a rung, at least; short ones are more."""
 
 SETTLE_S = 3.0
 
@@ -87,7 +89,8 @@ def lasts(
         return None
     workload, speed = mine.workload, mine.event.speed
     warm_s = scale_of(profile, options).first_warmup_s - SCALES[profile].first_warmup_s
-    return usual_s + warm_s + _load_s(workload, speed) - LOAD_S, (
+    more_s = _load_s(workload, speed) - LOAD_S + PASSES * longer_s(workload, speed)
+    return usual_s + warm_s + more_s, (
         f"windows of {workload.window_s:g} s: {WINDOWS} or more in each rung of the ramp"
     )
 

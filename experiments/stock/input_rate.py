@@ -80,7 +80,7 @@ def run(point: Point, context: Context) -> Outcome:
 
     rates = RATES_PER_S[context.profile]
     if context.profile is not Profile.SMOKE:
-        send(rates[0], WARMUP_S if runner.engine.used else FIRST_WARMUP_S)
+        send(rates[0], FIRST_WARMUP_S if runner.engine.last is None else WARMUP_S)
     return _climb(rates, send)
 
 

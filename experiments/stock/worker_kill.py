@@ -34,7 +34,7 @@ MEASUREMENT = measured(
             for interval_s in (1, 2, 5, 10)
         ],
     },
-    seconds=(45, 150, 330),
+    seconds=(75, 150, 330),
     keeps=keeps,
     chooses=["harness.engines.structured.engine"],
     accepts=OPTIONS | {"failures", "text"},

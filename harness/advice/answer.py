@@ -78,9 +78,9 @@ def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False
     first = first[first["mode"] == first["mode"].iloc[0]]
     said = []
     for number, (kill, mine) in enumerate(first.groupby("kill", sort=False)):
-        verb = "makes your results" if number == 0 else "makes them"
+        verb = "makes your results late for" if number == 0 else "makes them late for"
         what = str(kill).removeprefix("a ")
-        said.append(f"{'a' if number else 'A'} killed {what} {verb} {outage_of(mine)} late")
+        said.append(f"{'a' if number else 'A'} killed {what} {verb} {outage_of(mine)}")
     said[0] += f" and {_lost(first, late_data=late_data)}"
     two = known[(known["scheme"] == TWO) & (known["kill"] == first["kill"].iloc[0])]
     if len(one) and len(two):

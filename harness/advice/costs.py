@@ -217,7 +217,9 @@ def outage_of(kills: pd.DataFrame) -> str:
     found = lasting(seconds[known], kills.loc[known, "at_least_s"].isna())
     if found is None or not found.not_over:
         return span_of(kills["outage_s"], " s")
-    return f"{found.describe()}, {found.not_over} not over"
+    if not found.known:
+        return found.describe()
+    return f"{found.describe()}, {found.not_over} of {found.n} not over"
 
 
 def span_of(values: Iterable[Any], unit: str = "") -> str:

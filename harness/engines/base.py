@@ -144,9 +144,9 @@ class Engine(Protocol):
     def name(self) -> str:
         """The name of its kind (`EngineKind.name`), which the records of its runs carry."""
 
-    @property
-    def used(self) -> bool:
-        """True if any work ever began: the engine then needs less warming up."""
+    last: str | None
+    """The workload of its last pass, empty if something failed in it; None before the first. The
+    runner sets it, and warms up by it."""
 
     def configure(self, setup: Setup) -> None:
         """Take another setup with the same key (`EngineKind.key`) for the passes that follow."""

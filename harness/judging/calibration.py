@@ -128,8 +128,7 @@ def calibrate(
         made = runner.run(plan_of(at(rung), "calibration", load_s, context))
         return judged(rung, made.record, run.workload, settle_s=run.settle_s)
 
-    limit_s = run.warmup_s if runner.engine.used else run.first_warmup_s
-    warm_up(runner, at(rungs[0]), at_most_s=limit_s)
+    warm_up(runner, at(rungs[0]))
     return told(rungs[0], climb(rungs, attempt))
 
 

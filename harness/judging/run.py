@@ -51,7 +51,8 @@ class LiveRun:
     rate_per_s: float
     load_s: float
     warmup_s: float = 0.0
-    """Load before the twin, not measured, on topics of its own, for the engine to compile."""
+    """Load before the twin, not measured, on topics of its own, for the engine to compile; none
+    where its last pass was of the same workload and nothing failed."""
     first_warmup_s: float
     """Instead of ``warmup_s``, where the engine has run nothing before: about the longest time for
     pieces of ``warmup_s``, until batches are no longer faster than in the piece before."""
@@ -120,14 +121,14 @@ def measure_each(
             actions=cluster.capabilities(),
             duration_s=run.load_s,
         )
-    warm_up(runner, run, at_most_s=run.warmup_s if engine.used else run.first_warmup_s)
+    warm_up(runner, run)
     twin_plan = plan_of(run, "twin", run.load_s, context)
     if context.repeat % 2 == 0:
         twin = runner.run(twin_plan).record
         broken = _broken(runner, run, variants)
     else:  # what came first must not decide; what was restarted is as cold as at the beginning
         broken = _broken(runner, run, variants)
-        warm_up(runner, run, at_most_s=run.warmup_s)
+        warm_up(runner, run)
         twin = runner.run(twin_plan).record
     context.progress("comparing")
     return {
@@ -190,8 +191,12 @@ def until_felt(runner: Runner, run: LiveRun, name: str, variant: Variant, *, tru
     return made
 
 
-def warm_up(runner: Runner, run: LiveRun, *, at_most_s: float) -> None:
-    """Warm the engine up with the run's load."""
+def warm_up(runner: Runner, run: LiveRun) -> None:
+    """Warm the engine up with the run's load, unless the pass before has left it warm."""
+    last = runner.engine.last
+    if last == run.workload.name:
+        return
+    at_most_s = run.first_warmup_s if last is None else run.warmup_s
     runner.warm_up(
         lambda load_s: plan_of(run, WARM_UP, load_s, runner.context), run.warmup_s, at_most_s
     )

@@ -119,9 +119,11 @@ class Runner:
             )
             if not again:
                 then(one.work, record)
+            broken = record.died is not None or record.stalled
+            self.engine.last = "" if broken or plan.schedule.events else plan.workload.name
             if truth or plan.schedule.events:
                 self.cluster.restore(self.context.progress)
-            if self._kind and (record.died is not None or record.stalled):
+            if self._kind and broken:
                 # Another of its kind can still compute.
                 self.engine = warm_engine(self._kind, setup, self.cluster, self.context)
             if again:

@@ -13,7 +13,7 @@ from harness.claims import Basis, ClaimKind, Verdict, judge, too_few, unmeasured
 from harness.claims.claim import verdict_of
 from harness.experiment import Experiment, Tables
 from harness.measurement import Origin
-from harness.pages.trust import trusted
+from harness.pages.trust import alike, sound, trusted
 from harness.results.record import Profile
 from harness.results.store import Campaign
 
@@ -119,13 +119,15 @@ def _judged(experiment: Experiment, profile: Profile, campaign: Campaign) -> Ass
         why = f"its table could not be made of its runs ({type(error).__name__}: {error})"
         return replace(judged, problem=traceback.format_exc(), claims=_unmeasured(experiment, why))
     broken = _broken(experiment, campaign)
-    claims = [_marked(verdict, broken) for verdict in verdicts(experiment, table, missing)]
+    found = verdicts(experiment, table, missing)
+    elsewhere = _about_others(experiment, campaign, found, missing)
+    claims = [_marked(verdict, broken) for verdict in found]
     seeds = {record.root_seed for record in campaign.valid}
     claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
     claims = [_supported(verdict, experiment, campaign) for verdict in claims]
-    claims = [trusted(verdict, experiment, campaign) for verdict in claims]
+    claims = [trusted(v, experiment, elsewhere.get(v.id, campaign)) for v in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
 
@@ -134,6 +136,22 @@ def verdicts(experiment: Experiment, table: Tables, missing: str | None = None) 
     """Judge every claim by a table; ``missing`` describes the runs that are not there."""
     each = (judge(claim, table, missing=missing) for claim in experiment.claims)
     return [verdict for verdict in each if verdict is not None]
+
+
+def _about_others(
+    experiment: Experiment, campaign: Campaign, found: Sequence[Verdict], missing: str | None
+) -> dict[str, Campaign]:
+    """Return the campaign without its unsound runs, by each claim that does not rest on them."""
+    rest = sound(campaign)
+    if len(rest.records) == len(campaign.records) or not rest.valid:
+        return {}
+    try:
+        table = experiment.table(rest.results())
+    except Exception:  # no table without these runs: every claim rests on them
+        return {}
+    without = {verdict.id: verdict for verdict in verdicts(experiment, table, missing)}
+    same = (v.id for v in found if v.id in without and alike(v, without[v.id]))
+    return dict.fromkeys(same, rest)
 
 
 def _unmeasured(experiment: Experiment, why: str) -> list[Verdict]:

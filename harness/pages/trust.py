@@ -2,7 +2,9 @@
 
 A run in doubt decides nothing, nor does one on a machine with too few cores for its load, nor a
 comparison of rows that were measured at unlike speeds of the processor. What is counted, such as
-lost results, and what must always hold is decided all the same."""
+lost results, and what must always hold is decided all the same, and so is a claim that says the
+same without those runs: it is about other rows. (Until 2026-11-28 a single such run left every
+claim of its figure undecided.)"""
 
 from __future__ import annotations
 
@@ -17,8 +19,22 @@ from harness.results.speed import unlike
 from harness.results.store import Campaign
 
 
+def sound(campaign: Campaign) -> Campaign:
+    """Return the campaign without the runs that do not count for times."""
+    counts = [r for r in campaign.records if not r.again and not r.values.get(TOO_FEW_CORES)]
+    return replace(campaign, records=counts)
+
+
+def alike(one: Verdict, other: Verdict) -> bool:
+    """Return True if two verdicts on a claim have the same decision, by the same numbers."""
+    first, second = ((v.held, v.sample, sorted(v.measured.items())) for v in (one, other))
+    return repr(first) == repr(second)  # nan is unlike itself
+
+
 def trusted(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Verdict:
-    """Return the verdict, without a decision where a run behind it does not count for times."""
+    """Return the verdict, without a decision where a run behind it does not count for times.
+
+    ``campaign``: the runs that the verdict rests on."""
     about_times = verdict.kind is not ClaimKind.INVARIANT and not verdict.counted
     if experiment.origin is not Origin.MEASURED or not about_times or verdict.held is None:
         return verdict

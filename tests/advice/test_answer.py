@@ -36,13 +36,13 @@ RUNS = pd.DataFrame(
 def test_the_first_sentence_is_the_answer() -> None:
     found = kills(checkpoint_worker=[9.0, 7.0, 12.0], checkpoint_rack=[14.0], active_worker=[0.5])
     assert answer.headline(found, RUNS) == (
-        "A killed worker makes your results 9 s (7 to 12) late and loses none; a killed rack makes "
-        "them 14 s late; a second query on other workers makes that 0.5 s, for 2 times the "
-        "processor time."
+        "A killed worker makes your results late for 9 s (7 to 12) and loses none; a killed rack "
+        "makes them late for 14 s; a second query on other workers makes that 0.5 s, for 2 times "
+        "the processor time."
     )
     wrong = found.assign(wrong=[0, 3, 0, 0, 0])
     assert "makes 3 of them wrong or lost" in answer.headline(wrong, RUNS)
-    assert "9 s (7 to 12) late and changes 3 of them" in answer.headline(
+    assert "late for 9 s (7 to 12) and changes 3 of them" in answer.headline(
         wrong, RUNS, late_data=True
     )
 

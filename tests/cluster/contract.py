@@ -285,7 +285,9 @@ class ClusterContract:
         log = tmp_path / "driver.log"
         with driver(cluster.spark_conf(), cluster.driver_environment(), log) as job:
             assert job.runs_on({"r1w1", "r2w1"}), "as large as they are now"
+        log = cluster.launch("r1n1", BEATING, name="beat").log
         assert cluster.reshape(SPEC, silent)
+        assert cluster.launch("r1n1", BEATING, name="beat").log != log, "it has a log of its own"
         assert cluster.alive() == dict.fromkeys(SPEC.node_names, True)
 
     def test_an_application_stays_on_its_rack(self, cluster: Cluster, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class Toy:
     name = "toy"
 
     def __init__(self, cluster: ToyCluster, setup: Setup) -> None:
-        self.used = False
+        self.last: str | None = None
         self._cluster = cluster
         self.configure(setup)
         self._events: list[Event] = []
@@ -110,7 +110,7 @@ class Toy:
         return DELAY_MS / 1000
 
     def begin(self, work: Work) -> None:
-        self.used, self._work, self._events = True, work, []
+        self._work, self._events = work, []
         self._closed_ms, self._dead = 0, False
         self._stopping.clear()
         self._thread = threading.Thread(target=self._copy, daemon=True)

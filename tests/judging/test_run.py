@@ -40,7 +40,7 @@ class Answers(Runner):
             Context,
             SimpleNamespace(progress=lambda *_: None, profile=Profile.SMOKE, directory=Path()),
         )
-        self.engine = cast(Engine, SimpleNamespace(targets=list, used=False))
+        self.engine = cast(Engine, SimpleNamespace(targets=list, last=None))
 
     def run(self, plan: PassPlan, **more: Any) -> Made:
         self.plans.append(plan)
@@ -79,10 +79,17 @@ def test_it_lasts_until_batches_are_as_short_as_they_get(
     durations_s: Sequence[float | None], piece_s: float, pieces: int
 ) -> None:
     runner = Answers(*map(lasting, durations_s))
-    run = replace(RUN, warmup_s=piece_s)
-    runs.warm_up(runner, run, at_most_s=40 if piece_s else 0)
+    runs.warm_up(runner, replace(RUN, warmup_s=piece_s, first_warmup_s=40 if piece_s else 0))
     lengths = [plan.rate.duration_s for plan in runner.plans]
     assert lengths == [12.0] * pieces, "at most 40 s and what is left of a piece"
+
+
+@pytest.mark.parametrize(("last", "pieces"), [("", 1), ("another", 1), (RUN.workload.name, 0)])
+def test_a_pass_without_failures_leaves_the_engine_warm(last: str, pieces: int) -> None:
+    runner = Answers()
+    runner.engine.last = last
+    runs.warm_up(runner, RUN)
+    assert [plan.rate.duration_s for plan in runner.plans] == [12.0] * pieces
 
 
 def test_several_outcomes_become_one_table() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pandas as pd
 import pytest
 
-from harness.claims import ClaimKind, Verdict, Word
-from harness.measurement import Origin, Scheduling
+from harness.claims import Claim, ClaimKind, Finding, Verdict, Word, every, hypothesis
+from harness.measurement import Context, Origin, Scheduling
 from harness.pages.trust import trusted
-from harness.results.record import OK, TOO_FEW_CORES
+from harness.results.record import OK, TOO_FEW_CORES, Outcome, Point
 from harness.results.speed import slower
+from tests.pages.test_report import judged
+from tests.toys import toy
 
 ROOM = {TOO_FEW_CORES: None, "loop_cpu_ms": 0.40}
 
@@ -53,6 +57,24 @@ def test_a_run_that_does_not_count_decides_nothing(
     assert why in str(found.why)
     assert decided(run(), bad, counted=True).word is Word.HOLDS
     assert decided(run(), bad, origin=Origin.SIMULATED).word is Word.HOLDS
+
+
+def test_a_claim_about_other_rows_does_not_rest_on_a_run_without_room(tmp_path: Path) -> None:
+    def measure(point: Point, context: Context) -> Outcome:
+        y = float(str(point["x"]))
+        short = "this machine has too few cores: 9% of 2 cores" if y == 3 else None
+        return Outcome(values={"y": y, TOO_FEW_CORES: short})
+
+    def of(most: int) -> Claim:
+        def grows(frame: pd.DataFrame) -> Finding:
+            seen = frame.loc[frame["x"] <= most, "y"]
+            return every(seen > 0, y=seen.tolist())
+
+        return hypothesis(f"up-to-{most}", "y is above zero")(grows)
+
+    experiment = toy(measure, origin=Origin.MEASURED, claims=[of(2), of(3)], fewest=1)
+    words = [verdict.word for verdict in judged(tmp_path, experiment).claims]
+    assert words == [Word.HOLDS, Word.NOT_MEASURED]
 
 
 def test_the_speed_is_asked_of_the_rows_of_a_comparison() -> None:

@@ -75,11 +75,12 @@ class Workers:
 
         ``launchers`` start what belongs to a worker, by its name. ``make(node, incarnation)``
         builds, without starting it, the worker under a node. ``before``: number of incarnations of
-        earlier workers with the same names."""
+        earlier workers and programs with the same names, whose logs are still there."""
         self._slots = {
             name: Slot(name=name, incarnation=before, launcher=launcher)
             for name, launcher in launchers.items()
         }
+        self._before = before
         self._lock = threading.RLock()
         for node in nodes:
             self._slots[node.worker].shares.append(Share(node=node))
@@ -96,11 +97,13 @@ class Workers:
             return [self._begin(slot) for slot in self._slots.values()]
 
     def end(self) -> int:
-        """Kill every worker, with all that runs on it, and return the highest incarnation."""
+        """Kill every worker, with all that runs on it.
+
+        Returns the highest incarnation of a worker or of a program."""
         with self._lock:
             with self._strike(Action.KILL, self._everyone(), whole=True) as strike:
                 strike.apply()
-            return max(slot.incarnation for slot in self._slots.values())
+            return max(each.incarnation for each in (*self._slots.values(), *self.programs()))
 
     def alive(self) -> dict[str, bool]:
         """See `Cluster.alive`."""
@@ -236,6 +239,7 @@ class Workers:
                     f"{argv[0]} cannot be started on {node}, which is dead",
                     remedy="restart the node first",
                 )
+            program.incarnation = self._before
             if before := share.programs.get(program.name):
                 if not before.stopped:
                     raise UsageError(

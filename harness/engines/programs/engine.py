@@ -69,7 +69,8 @@ class ProgramEngine:
 
     def __init__(self, kind: ProgramKind, setup: Setup, cluster: Cluster) -> None:
         """Start nothing: a program needs the topics of its pass."""
-        self.name, self.used = kind.name, False
+        self.name = kind.name
+        self.last: str | None = None
         self._kind, self._setup, self._cluster = kind, setup, cluster
         self._running: list[_Running] = []
         self._beside: Beside | None = None
@@ -109,7 +110,7 @@ class ProgramEngine:
 
     def begin(self, work: Work) -> None:
         assert self._work is None, "one workload at a time"
-        self.used, self._work, self._due, self._lines = True, work, None, []
+        self._work, self._due, self._lines = work, None, []
         self._stack = ExitStack()
         kafka = self._cluster.kafka
         self._collector = self._stack.enter_context(

@@ -72,7 +72,7 @@ class StructuredEngine:
 
     def __init__(self, applications: Sequence[Application], cluster: Cluster) -> None:
         self.applications = list(applications)
-        self.used = False
+        self.last: str | None = None
         self._cluster = cluster
         self._parameters = StockParameters()
         self._marks = [0] * len(applications)
@@ -119,7 +119,6 @@ class StructuredEngine:
 
         Returns when each has committed a batch with records in it."""
         assert work.workload.reference is not None, work.workload.name
-        self.used = True
         self._lives, self._orders = [], []
         self._marks = [application.mark() for application in self.applications]
         checkpoints = self._cluster.checkpoint_location(work.name)

@@ -54,7 +54,7 @@ class TaskEngine:
 
     def __init__(self, setup: Setup, fleet: Fleet) -> None:
         self.setup, self.fleet = setup, fleet
-        self.used = False
+        self.last: str | None = None
         self.job: Job | None = None
         self._work: Work | None = None
         self._meanwhile = ExitStack()
@@ -91,7 +91,7 @@ class TaskEngine:
         assert self._work is None, "one workload at a time"
         job = self._job(work, start_unix_s=0)
         job.wiring, job.begin  # noqa: B018  # what cannot be run is refused here
-        self.used, self._work = True, work
+        self._work = work
         self.check()
 
     def begins_at(self, unix_s: float) -> None:
