@@ -1,24 +1,36 @@
-"""34 nodes of the task engine on one machine: their start, and their cost.
+"""34 and 200 nodes of the task engine on one machine: their start, and their cost.
 
-Two racks with one worker each, 17 nodes to a worker, as many as the papers' recovery topology has
-with its replicas. *Start*: Kafka, Redis and Spark; then driver, executors and nodes. *Idle*: the
-papers' recovery topology under active replication, in batches of 1 s, with a record a second from
-each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: the same with
-500 tuples a second from each source."""
+Two racks with one worker each. 17 nodes to a worker are as many as the papers' recovery topology
+has with its replicas. *Start*: Kafka, Redis and Spark; then driver, executors and nodes. *Idle*:
+the papers' recovery topology under active replication, in batches of 1 s, with a record a second
+from each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: the same
+with 500 tuples a second from each source. With 100 nodes to a worker the topology is four times as
+large and its batches are five times as long, and in one more pass the coordinator is killed, and
+then a node."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.live._judged import stacked
-from harness.claims import Finding, Rule, at_most, every, hypothesis, invariant, median_of
+from harness.claims import (
+    Finding,
+    Rule,
+    at_most,
+    every,
+    hypothesis,
+    invariant,
+    median_of,
+    not_asked,
+)
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
+from harness.failures.schedule import FailureEvent, Schedule
 from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
 from harness.seeds import DEFAULT_SEED
@@ -26,16 +38,17 @@ from harness.seeds import DEFAULT_SEED
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.judging.runner import Runner
+    from harness.judging.runner import Made, Runner
 
-RACKS, NODES_PER_WORKER = 2, 17
-NODES = RACKS * NODES_PER_WORKER
-LEVELS = 4
-"""Levels of the topology: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
+RACKS, NODES, MANY = 2, 34, 200
+BRIEFLY = 6
+"""Nodes of the smoke profile."""
+LEVELS, INTERVAL_S = 4, 1.0
+"""Levels of the topology of 34 nodes: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
 SOURCES = 2**LEVELS
-INTERVAL_S = 1.0
+MANY_LEVELS, MANY_INTERVAL_S = 6, 5.0
 IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
-"""Tuples per second of one source."""
+"""Tuples per second of one source; under load of one of `SOURCES`, however many there are."""
 LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
 SETTLE_S = 4.0
 """Time of a pass until copies are placed and replicas have caught up."""
@@ -51,10 +64,11 @@ def run(point: Point, context: Context) -> Outcome:
     from harness.engines.kinds import find_engine
     from harness.judging.runner import Runner
 
-    nodes = NODES_PER_WORKER if context.profile is not Profile.SMOKE else 3
+    nodes = int(str(point["nodes"])) if context.profile is not Profile.SMOKE else BRIEFLY
+    many = nodes == MANY
     spec = ClusterSpec(
-        racks=RACKS, workers_per_rack=1, nodes_per_worker=nodes, cores_per_worker=nodes,
-        memory_mb_per_worker=1024,
+        racks=RACKS, workers_per_rack=1, nodes_per_worker=nodes // RACKS,
+        cores_per_worker=nodes // RACKS, memory_mb_per_worker=1024,
     )  # fmt: skip
     began = time.monotonic()
     cluster = context.cluster(spec)
@@ -71,7 +85,9 @@ def run(point: Point, context: Context) -> Outcome:
         values: dict[str, float | bool] = {"servers_s": servers_s, "nodes_s": nodes_s}
         values |= _named("waiting", _waiting(engine, cluster))
         for name, rate in (("idle", IDLE_PER_S), ("loaded", LOADED_PER_S)):
-            values |= _named(name, _pass(runner, rate * SOURCES))
+            values |= _named(name, _pass(runner, rate, many=many))
+        if many:
+            values |= _named("killed", _killed(runner))
         values["resident_mb"] = _resident_mb(cluster)
     return Outcome(values=values)
 
@@ -91,19 +107,27 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
     return {**cores, "cores": sum(cores.values())}
 
 
-def _pass(runner: Runner, rate: float) -> dict[str, float]:
-    """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
-    from experiments.live._cpu import CpuWatch, cpu_s, loops_s
+def _made(runner: Runner, rate: float, *, many: bool, **how: Any) -> Made:
     from workloads.synthetic import synthetic
 
     context = runner.context
-    seconds = LOAD_S[context.profile]
-    workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
+    levels, interval_s = (MANY_LEVELS, MANY_INTERVAL_S) if many else (LEVELS, INTERVAL_S)
+    workload = synthetic(
+        seed=context.seed("input"), levels=levels, keys=100, window_s=10, slide_s=interval_s
+    )
+    in_all = rate * (SOURCES if rate == LOADED_PER_S else 2**levels)
+    return runner.steady(
+        f"at-{in_all:g}", workload, in_all, LOAD_S[context.profile], interval_s, truth=True, **how
+    )
+
+
+def _pass(runner: Runner, rate: float, *, many: bool) -> dict[str, float]:
+    """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
+    from experiments.live._cpu import CpuWatch, cpu_s, loops_s
+
     cluster, engine = runner.cluster, runner.engine
     watch = CpuWatch(lambda: {**cpu_s(cluster, engine), LOOPS: loops_s(cluster)})
-    made = runner.steady(
-        f"at-{rate:g}", workload, rate, seconds, INTERVAL_S, truth=True, watch=watch
-    )
+    made = _made(runner, rate, many=many, watch=watch)
     record = made.record
     missing = len(made.due()) - len(record.deliveries)
     start, until = SETTLE_S, record.until_s
@@ -113,6 +137,36 @@ def _pass(runner: Runner, rate: float) -> dict[str, float]:
     return {**cores, "cores": whole, "missing": missing}
 
 
+def _killed(runner: Runner) -> dict[str, float]:
+    """Kill the coordinator, and then a node, which the next coordinator has to notice.
+
+    Returns the number of ``missing`` results, of other nodes that were taken for dead (``falsely``)
+    and whether that node was ``noticed`` and all that ran on it was ``recovered``."""
+    from harness.cluster.base import Action
+    from harness.engines.base import EventKind
+    from harness.engines.tasks.engine import COORDINATOR
+
+    victim = runner.engine.targets()[0].name
+    events = [
+        FailureEvent(at_s=10, action=Action.KILL, target=COORDINATOR),
+        FailureEvent(at_s=25, action=Action.KILL, target=victim),
+        FailureEvent(at_s=35, action=Action.RESTART, target=victim),
+    ]
+    schedule = Schedule(events=events, origin="the coordinator, then a node")
+    made = _made(runner, IDLE_PER_S, many=True, schedule=schedule)
+    seen = made.record.incidents
+    dead, back = (
+        set(seen.loc[seen["event"] == kind, "target"])
+        for kind in (EventKind.DETECTED, EventKind.RECOVERED)
+    )
+    return {
+        "missing": len(made.due()) - len(made.record.deliveries),
+        "falsely": len(dead - {victim}),
+        "noticed": victim in dead,
+        "recovered": victim in back,
+    }
+
+
 def _resident_mb(cluster: Cluster) -> float:
     from harness.cluster.processes import members
 
@@ -120,7 +174,13 @@ def _resident_mb(cluster: Cluster) -> float:
     return sum(stat.resident_bytes for stat in everyone) / 1e6
 
 
-MEASUREMENT = measured("live/scale", run=run, grid=[{"nodes": NODES}], seconds=(45, 95, 240))
+_FEW: Point = {"nodes": NODES}
+MEASUREMENT = measured(
+    "live/scale",
+    run=run,
+    grid={Profile.SMOKE: [_FEW], Profile.QUICK: [_FEW], Profile.PAPER: [_FEW, {"nodes": MANY}]},
+    seconds=(45, 95, 400),
+)
 
 # Shown: no record depends on what follows.
 
@@ -141,7 +201,7 @@ LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Draw above the seconds until everything runs, below cores by part."""
     start, cost = figure.subplots(2, 1, height_ratios=[1, 3])
-    mean = table.mean(numeric_only=True)
+    mean = _of(table, NODES).mean(numeric_only=True)
     stacked(start, ["cold start"], mean.to_frame().T, STARTS)
     start.set_xlabel("seconds")
     loads = [name for name in LOADS if f"{name}_cores" in mean]
@@ -152,14 +212,36 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     cost.set_ylabel("load")
 
 
+def _of(table: pd.DataFrame, nodes: int) -> pd.DataFrame:
+    return table[table["nodes"] == nodes]
+
+
 def _start_s(table: pd.DataFrame) -> float:
-    return float((table["servers_s"] + table["nodes_s"]).max())
+    few = _of(table, NODES)
+    return float((few["servers_s"] + few["nodes_s"]).max())
 
 
 @invariant("complete", "Every result that is due was delivered.")
 def complete(table: pd.DataFrame) -> Finding:
-    missing = table[["idle_missing", "loaded_missing"]].max(axis=1)
+    columns = ["idle_missing", "loaded_missing", "killed_missing"]
+    missing = table.reindex(columns=columns).max(axis=1)
     return every(missing <= 0, missing=int(missing.max()))
+
+
+@hypothesis(
+    "many",
+    f"With {MANY} nodes and the coordinator killed, the next one takes none of them for dead that "
+    "lives, and notices and repairs the loss of one that is killed then.",
+    counted=True,
+)
+def many_nodes(table: pd.DataFrame) -> Finding:
+    """Judge the runs with so many nodes, which only the paper profile has."""
+    large = _of(table, MANY)
+    if not len(large):
+        return not_asked()
+    right = large["killed_falsely"].eq(0) & large["killed_noticed"] & large["killed_recovered"]
+    shown = {name: float(large[f"{name}_cores"].median()) for name in ("waiting", "idle")}
+    return every(right, cores=shown, start_s=float(large["nodes_s"].median()))
 
 
 SAMPLED = Rule(version=3, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71804, 71811))
@@ -173,6 +255,7 @@ took five for an interval."""
     rule=SAMPLED,
 )
 def idle_cores(table: pd.DataFrame) -> Finding:
+    table = _of(table, NODES)
     means = {label: table[f"idle_{part}"].mean() for part, (label, _) in PARTS.items()
              if f"idle_{part}" in table}  # fmt: skip
     by_part = ", ".join(f"{label} {mean:.3f}" for label, mean in means.items())
@@ -204,6 +287,7 @@ def _where_it_goes(table: pd.DataFrame) -> str | None:
 
 CLAIMS = [
     complete,
+    many_nodes,
     idle_cores,
     hypothesis(
         "start-a-minute", f"From nothing to {NODES} connected nodes it takes at most a minute."
@@ -234,7 +318,9 @@ EXPERIMENT = Experiment(
         "end. Kafka, Redis and the load generator are not counted.",
         "The start is cold where this is the first run on its cluster; jars and Java were there.",
         f"A live experiment: {TYPICAL_EXPERIMENT_S:g} s, chosen.",
-        "The smoke profile starts 6 nodes only.",
+        f"The smoke profile starts {BRIEFLY} nodes only. In the paper profile {MANY} nodes run "
+        f"{2 ** (MANY_LEVELS + 1) - 1} tasks and as many replicas in batches of "
+        f"{MANY_INTERVAL_S:g} s; the figure shows {NODES}.",
     ],
     figure_size_in=(8.0, 3.6),
 )
