@@ -118,10 +118,9 @@ def _outages(kills: pd.DataFrame, interval_s: float) -> list[Line]:
     found: list[Line] = []
     if not len(kills):
         return found
-    rows = [Kill.from_row(row) for row in kills.sort_values(["run", "at_s"]).to_dict("records")]
     seen: list[Seen] = []
-    for run in kills["run"].unique():
-        mine = [kill for kill, row in zip(rows, kills["run"], strict=True) if row == run]
+    for _, rows in kills.sort_values(["run", "at_s"]).groupby("run"):
+        mine = [Kill.from_row(row) for row in rows.to_dict("records")]
         seen += [each for each in alone(mine) if isinstance(each, Seen) and each.seconds > 0]
     if seen:
         pairs = [f"{_s(interval_s)}:{'' if each.over else '>'}{_s(each.seconds)}" for each in seen]
