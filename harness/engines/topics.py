@@ -46,7 +46,14 @@ def topics(
         )
         for name, partitions in wanted.items()
     ]
-    _all(admin.create_topics(new, operation_timeout=_WITHIN_S), "created")
+    for topic, future in admin.create_topics(new, operation_timeout=_WITHIN_S).items():
+        try:
+            future.result(timeout=_WITHIN_S)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"topic {topic} was not created: {error}",
+                remedy="look at the broker's log in the run directory",
+            ) from error
     try:
         yield
     finally:
@@ -74,14 +81,3 @@ def _delete(admin: Any, names: Sequence[str]) -> None:
         # removed with everything else of the run.
         with contextlib.suppress(Exception):
             future.result(timeout=_WITHIN_S)
-
-
-def _all(futures: Mapping[str, Any], done: str) -> None:
-    for topic, future in futures.items():
-        try:
-            future.result(timeout=_WITHIN_S)
-        except Exception as error:
-            raise EnvironmentFailure(
-                f"topic {topic} was not {done}: {error}",
-                remedy="look at the broker's log in the run directory",
-            ) from error

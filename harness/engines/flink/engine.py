@@ -125,7 +125,7 @@ class FlinkKind(ProgramKind):
 
     def beside(self, work: Work, setup: Setup, cluster: Cluster) -> Beside:
         """Start the JobManager; fetch the jars with the first start."""
-        return JobManager(self, work, setup, cluster)
+        return JobManager(work, setup, cluster)
 
     def start(self, job: Job, cluster: Cluster) -> Start:
         assert isinstance(job.beside, JobManager)
@@ -167,7 +167,7 @@ class JobManager(Beside):
     It is outside of the nodes that are killed, as Spark's driver and the task engine's coordinator
     are."""
 
-    def __init__(self, kind: FlinkKind, work: Work, setup: Setup, cluster: Cluster) -> None:
+    def __init__(self, work: Work, setup: Setup, cluster: Cluster) -> None:
         """Return when the JobManager answers."""
         self._work, self._cluster, self._brief = work, cluster, setup.brief
         self._master = Master(host=cluster.harness_host)
@@ -317,10 +317,9 @@ class JobManager(Beside):
         return place
 
     def _wait(self, event: str) -> Mapping[str, Any]:
-        def come(said: Mapping[str, Any]) -> bool:
-            return said["event"] in (event, DIED)
-
-        said = self._child.wait_for(event, come, within_s=_ANSWERS_WITHIN_S)
+        said = self._child.wait_for(
+            event, lambda e: e["event"] in (event, DIED), within_s=_ANSWERS_WITHIN_S
+        )
         self.raise_problems()
         return said
 

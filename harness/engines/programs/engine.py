@@ -47,7 +47,6 @@ _REPORTED = (
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
-    node: Node
     job: Job
     start: Start
     program: RunningProgram
@@ -124,7 +123,7 @@ class ProgramEngine:
                 job = Job(
                     work=work, setup=self._setup, node=node, nodes=nodes, kafka=kafka, beside=beside
                 )
-                self._launch(node, self._kind.start(job, self._cluster), job)
+                self._launch(job)
             self._wait_until_ready()
             if beside is not None:
                 beside.begun()
@@ -133,18 +132,18 @@ class ProgramEngine:
             self.end()
             raise
 
-    def _launch(self, node: Node, start: Start, job: Job) -> None:
+    def _launch(self, job: Job) -> None:
+        start = self._kind.start(job, self._cluster)
         program = self._cluster.launch(
-            node.name,
+            job.node.name,
             start.command,
             name=self.name,
             env=start.env,
             files={JOB_FILE: job.document(), **start.files},
         )
-        running = _Running(
-            node=node, job=job, start=start, program=program, first=program.incarnation
+        self._running.append(
+            _Running(job=job, start=start, program=program, first=program.incarnation)
         )
-        self._running.append(running)
 
     def _wait_until_ready(self) -> None:
         began_s, waiting = time.monotonic(), list(self._running)
@@ -248,7 +247,7 @@ class ProgramEngine:
                 stop.result()
             if work is not None:
                 self._kind.ended(work, self._cluster)
-        if left := {one.node.name: one.program.left_behind for one in running}:
+        if left := {one.job.node.name: one.program.left_behind for one in running}:
             _demand_none(self.name, left)
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
@@ -290,7 +289,7 @@ class ProgramEngine:
     def _failure(self, one: _Running, what: str, remedy: str) -> EnvironmentFailure:
         last = "\n".join(f"    {line}" for line in list(_lines(one.program.log))[-_LAST_LINES:])
         return EnvironmentFailure(
-            f"engine {self.name}: its program on {one.node.name} {what}. The last lines of "
+            f"engine {self.name}: its program on {one.job.node.name} {what}. The last lines of "
             f"{one.program.log}:\n{last or '    (it printed nothing)'}",
             remedy=remedy,
         )
@@ -369,7 +368,7 @@ def _lines(log: Path) -> Iterator[str]:
 def _read_lines(running: Sequence[_Running]) -> Iterator[Line]:
     for one in running:
         for log in one.logs():
-            yield from json_lines(one.node.name, log)
+            yield from json_lines(one.job.node.name, log)
 
 
 def json_lines(node: str, log: Path) -> Iterator[Line]:

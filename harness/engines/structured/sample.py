@@ -186,8 +186,13 @@ def results_of(result: DataFrame, workload: Workload) -> pd.DataFrame:
     return from_arrow(result.select(*plain_columns(result, workload)).toArrow())
 
 
-def send_packages(spark: SparkSession, workload: Workload, reference: Reference) -> None:
-    """Send what a user's file imports to the executors; they get it again after a failure."""
+def send_code(spark: SparkSession, workload: Workload, reference: Reference) -> None:
+    """Send a user's file and what it imports to the executors; they get it again after a failure.
+
+    They have no module of the file's name: its functions travel by value."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(reference.module())
     file = Path(reference.target.rpartition(":")[0])
     if needed := packages.places(file, workload.packages):
         archive = packages.packed(needed, Path(tempfile.mkdtemp(prefix="faultline-")))
