@@ -28,6 +28,7 @@ from harness.engines.flink.settings import (
     KEYS_FILE,
     LOG4J,
     LOG_FILE,
+    Configuration,
     Keys,
     Master,
     conf_text,
@@ -226,13 +227,11 @@ class JobManager(Beside):
         """The file of `Keys`, as a text."""
         return base64.b64encode(Path(self._keys.path).read_bytes()).decode()
 
-    def settings(self, host: str) -> dict[str, str | int | float | bool]:
+    def settings(self, host: str) -> Configuration:
         """Return the configuration of a TaskManager on ``host``, its own address."""
         return self._settings(replace(self._keys, path=KEYS_FILE), host=host)
 
-    def _settings(
-        self, keys: Keys | None, host: str | None = None
-    ) -> dict[str, str | int | float | bool]:
+    def _settings(self, keys: Keys | None, host: str | None = None) -> Configuration:
         return configuration(
             self._given, self._master, nodes=len(self._cluster.nodes()),
             checkpoints=self._checkpoints, heap_mb=self._cluster.spec.memory_mb_per_node,
@@ -291,7 +290,7 @@ class JobManager(Beside):
         order: str,
         main: str,
         *arguments: str,
-        settings: Mapping[str, str | int | float | bool],
+        settings: Configuration,
         **more: object,
     ) -> Path:
         place = self._work.directory / order

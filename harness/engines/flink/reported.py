@@ -112,7 +112,7 @@ def _encrypted(texts: Sequence[str]) -> bool | None:
 MASTER = "the JobManager"
 """The node of its lines."""
 _STATE = re.compile(r"Job .* \(\w+\) switched from state (\w+) to (\w+)")
-_TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from (\w+) to (\w+)\b")
+_TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from \w+ to (\w+)\b")
 _FAILED = re.compile(r"\(\d+/\d+\).* switched from RUNNING to FAILED\b")
 _RESOURCE = re.compile(r"\b(r\d+n\d+)-\d+\b")
 _CHECKPOINT = re.compile(r"Completed checkpoint (\d+) for job .*checkpointDuration=(\d+) ms")
@@ -182,9 +182,7 @@ def _outages(lines: Sequence[Line]) -> list[_Outage]:
     return found
 
 
-def _follow(
-    now: _Outage, waiting: set[str], at_s: float, task: str, before: str, after: str
-) -> None:
+def _follow(now: _Outage, waiting: set[str], at_s: float, task: str, after: str) -> None:
     """Take a task's transition into account."""
     if after in ("DEPLOYING", "SCHEDULED"):
         waiting.add(task)

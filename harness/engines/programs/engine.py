@@ -127,7 +127,9 @@ class ProgramEngine:
             self._wait_until_ready()
             if beside is not None:
                 beside.begun()
-            self._read_back()
+            jobs, lines = [one.job for one in self._running], list(_read_lines(self._running))
+            self._settings = self._kind.read_back(jobs, lines, self._cluster)
+            demand_reported(self.name, self._settings)
         except BaseException:
             self.end()
             raise
@@ -262,12 +264,6 @@ class ProgramEngine:
 
     def settings(self) -> Sequence[Setting]:
         return self._settings
-
-    def _read_back(self) -> None:
-        """Raise if the programs do not report the settings that they were given."""
-        jobs, lines = [one.job for one in self._running], list(_read_lines(self._running))
-        self._settings = self._kind.read_back(jobs, lines, self._cluster)
-        demand_reported(self.name, self._settings)
 
     def events(self) -> Sequence[Event]:
         lines = [*_read_lines(self._running)] if self._running else self._lines

@@ -103,12 +103,9 @@ def application_specs(
     for copy, group in enumerate(groups):
         name = f"{scheme}-{copy}"
         workers = {n.worker for n in cluster.nodes() if group is None or n.rack in group}
+        slots = len(workers) * cluster.spec.cores_per_worker
         conf = application_conf(
-            cluster.spark_conf(racks=group),
-            name=name,
-            cores=len(workers) * cluster.spec.cores_per_worker,
-            brief=brief,
-            own=own,
+            cluster.spark_conf(racks=group), name=name, cores=slots, brief=brief, own=own
         )
         specs.append(
             ApplicationSpec(
@@ -117,7 +114,7 @@ def application_specs(
                 environment=cluster.driver_environment(),
                 kafka=cluster.kafka.spark(),
                 executors=len(workers),
-                slots=len(workers) * cluster.spec.cores_per_worker,
+                slots=slots,
                 log=directory / f"{name}.log",
             )
         )

@@ -182,7 +182,6 @@ class Driver:
         self._sent: list[Reference] = []
         """The user's own workloads whose code the executors have."""
         self._query: Supervised | None = None
-        emit({"event": "session", "application": self._spark.sparkContext.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
 
     def _count_executors(self) -> None:
@@ -253,7 +252,6 @@ class Driver:
             return query
 
         self._query = Supervised(start, self._emit)
-        self._emit({"event": "begun"})
 
     def end(self) -> None:
         """Stop the query."""

@@ -46,12 +46,7 @@ READY_S = 180.0
 """Seconds that the applications may take to start."""
 REVIVAL_S = 60.0
 """Seconds that a kept application may take to get all of its executors back."""
-_SAID = {
-    "progress": EventKind.PROGRESS,
-    "failed": EventKind.FAILED,
-    "restarted": EventKind.RESTARTED,
-    "executors": EventKind.EXECUTORS,
-}
+_SAID = (EventKind.PROGRESS, EventKind.FAILED, EventKind.RESTARTED, EventKind.EXECUTORS)
 _LOST_EXECUTOR = "the driver removed an executor"
 _COMMITTED = "the next batch was committed, and with it all that had been processed before"
 
@@ -397,7 +392,7 @@ def reported_events(
                 yield Event(kind=kind, at_unix_s=at_unix_s, copy=copy, target=node, cause=cause)
         missed = missed - back
         detail = {k: v for k, v in event.items() if k not in ("event", "at_unix_s", "hosts")}
-        yield Event(kind=_SAID[event["event"]], at_unix_s=at_unix_s, copy=copy, detail=detail)
+        yield Event(kind=EventKind(event["event"]), at_unix_s=at_unix_s, copy=copy, detail=detail)
 
 
 def _closed(event: Mapping[str, Any], until_unix_s: float) -> bool:

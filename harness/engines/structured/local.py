@@ -46,11 +46,10 @@ class Sampled:
     """Why Spark's real-time mode cannot run the query; None if nothing is known against it."""
 
 
-def try_sample(workload: Workload, conf: Mapping[str, str] | None = None) -> Sampled:
-    """Run the query over a sample in a session of its own; raise `UsageError` for a mistake.
+def try_sample(workload: Workload, conf: Mapping[str, str]) -> Sampled:
+    """Run the query over a sample in a session of its own with these settings of Spark.
 
-    ``conf``: settings of Spark, by default those of the workload."""
-    conf = workload.conf if conf is None else conf
+    Raises `UsageError` for a mistake."""
     with local_session(conf) as spark:
         return sampled(spark, workload, conf)
 
@@ -185,6 +184,3 @@ KEYLESS_REMEDY = (
 def _short(filters: Sequence[str], most: int = 120) -> str:
     text = " and ".join(dict.fromkeys(filters))
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-__all__ = ["Sampled", "local_session", "sampled", "try_sample"]

@@ -77,16 +77,11 @@ def _of_a_host(world: HostWorld, fault: Fault) -> Heal:
     host = address(fault.target)
     counter, more = {
         FaultKind.WIRE: (world.network.damages, 1),
+        FaultKind.TRICKLE: (world.network.slow, 1),
         FaultKind.CLOCK: (world.loop.ahead_us, fault.amount * HOUR_US),
     }[fault.kind]
     counter[host] += more
     return lambda: counter.update({host: -more})
-
-
-def _trickle(world: HostWorld, fault: Fault) -> Heal:
-    here = address(fault.target)
-    world.network.slow(here, "*", True)
-    return lambda: world.network.slow(here, "*", False)
 
 
 def _reset(world: HostWorld, fault: Fault) -> None:
@@ -191,8 +186,7 @@ FAULTS: Mapping[FaultKind, Callable[[HostWorld, Fault], Heal | None]] = {
     **dict.fromkeys(_KILLS, _kill),
     **dict.fromkeys((FaultKind.FREEZE, FaultKind.STOP_COORDINATOR), _freeze),
     **dict.fromkeys((*_PEERS, *ONE_WAY), _cut),
-    **dict.fromkeys((FaultKind.WIRE, FaultKind.CLOCK), _of_a_host),
-    FaultKind.TRICKLE: _trickle,
+    **dict.fromkeys((FaultKind.WIRE, FaultKind.TRICKLE, FaultKind.CLOCK), _of_a_host),
     **dict.fromkeys((FaultKind.RESET, FaultKind.TEAR), _reset),
     FaultKind.BUSY: _busy,
     **dict.fromkeys((FaultKind.DESCRIPTORS, FaultKind.THREAD), _process),

@@ -41,8 +41,9 @@ class Network:
         self.loop = loop
         self.damages: Counter[str] = Counter()
         """Hosts whose bytes are wrong at times."""
+        self.slow: Counter[str] = Counter()
+        """Hosts that send and get a byte a second."""
         self._cut: Counter[tuple[str, str]] = Counter()
-        self._slow: Counter[tuple[str, str]] = Counter()
         self.ends: dict[End, None] = {}
         self.listeners: dict[tuple[str, int], Listening] = {}
         self._ports = 40_000
@@ -64,7 +65,7 @@ class Network:
 
     def is_slow(self, one: str, other: str) -> bool:
         """Return True if it carries a byte a second."""
-        return bool(self._slow[one, other] or self._slow[one, "*"] or self._slow["*", other])
+        return bool(self.slow[one] or self.slow[other])
 
     def cut(self, one: str, other: str, cut: bool, *, both_ways: bool = True) -> None:
         """Cut a link, or mend it; ``"*"`` is every other host.
@@ -78,11 +79,6 @@ class Network:
                 end.doubt()
             else:
                 end.pump()
-
-    def slow(self, one: str, other: str, slow: bool) -> None:
-        """Let a link carry a byte a second, or as much as before."""
-        for link in ((one, other), (other, one)):
-            self._slow[link] += 1 if slow else -1
 
     def carried(self, sender: str, receiver: str, data: bytes) -> bytes:
         """Return some bytes as they arrive."""
@@ -274,7 +270,7 @@ class End:
             return
         self._doubting = True
         loop = self.network.loop
-        loop.outside(loop.now + self.patience_s + (0 if self.out else 1.0), self._give_up, loop.now)
+        loop.outside(loop.now + self.patience_s + (0 if self.out else 1.0), self._give_up)
 
     def _hosts(self) -> tuple[str, str]:
         return self.process.host, self.peer.process.host
@@ -283,7 +279,7 @@ class End:
         """Return True unless the peer has no room for what is due."""
         return not (self.out and len(self.peer.inbox) >= KERNEL_BYTES)
 
-    def _give_up(self, since: float) -> None:
+    def _give_up(self) -> None:
         self._doubting = False
         if self.gone:
             return
