@@ -249,8 +249,13 @@ class ProgramEngine:
                 stop.result()
             if work is not None:
                 self._kind.ended(work, self._cluster)
-        if left := {one.job.node.name: one.program.left_behind for one in running}:
-            _demand_none(self.name, left)
+        left = [(one.program.left_behind, one.job.node.name) for one in running]
+        if there := [f"{number} on {node}" for number, node in left if number]:
+            raise UsageError(
+                f"engine {self.name} left processes behind when it was stopped: "
+                f"{', '.join(there)}; they were killed",
+                remedy="let its program end its own processes on SIGTERM, and then itself",
+            )
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
         """Return every result, with ``appended_s``: when the broker had it.
@@ -392,18 +397,6 @@ def _demand_result(name: str, value: bytes, workload: Workload) -> None:
             f"engine {name} wrote a result {why}: {value[:_SHOWN_BYTES]!r}",
             remedy=f"write a JSON object with {', '.join(workload.columns)}, the window's start in "
             "milliseconds since the epoch",
-        )
-
-
-def _demand_none(name: str, left: Mapping[str, int]) -> None:
-    """Raise `UsageError` for processes that were left behind; they have been killed."""
-    there = {node: number for node, number in left.items() if number}
-    if there:
-        raise UsageError(
-            f"engine {name} left processes behind when it was stopped: "
-            + ", ".join(f"{number} on {node}" for node, number in there.items())
-            + "; they were killed",
-            remedy="let its program end its own processes on SIGTERM, and then itself",
         )
 
 

@@ -105,19 +105,12 @@ def _busy(world: HostWorld, fault: Fault) -> Heal:
     return over
 
 
-def _set(owner: object, name: str, during: object, usual: object) -> Heal:
-    setattr(owner, name, during)
-    return lambda: setattr(owner, name, usual)
-
-
-def _process(world: HostWorld, fault: Fault) -> Heal:
-    name = {FaultKind.DESCRIPTORS: "no_descriptors", FaultKind.THREAD: "bad_threads"}[fault.kind]
-    return _set(world.nodes[fault.target], name, True, False)
-
-
-def _server(world: HostWorld, fault: Fault) -> Heal:
-    server, broker = world.server, world.broker
+def _state(world: HostWorld, fault: Fault) -> Heal:
+    """Change one value of a process, of the store or of the log."""
+    process, server, broker = world.nodes[fault.target], world.server, world.broker
     owner, name, during, usual = {
+        FaultKind.DESCRIPTORS: (process, "no_descriptors", True, False),
+        FaultKind.THREAD: (process, "bad_threads", True, False),
         FaultKind.STORE_AWAY: (server, "away", True, False),
         FaultKind.STORE_SILENT: (server, "silent", True, False),
         FaultKind.STORE_SLOW: (server, "script_s", 1.0, 0.0),
@@ -133,10 +126,10 @@ def _server(world: HostWorld, fault: Fault) -> Heal:
         FaultKind.LOG_DAMAGE: (broker, "damages", True, False),
         FaultKind.STORE_DAMAGE: (server, "damages", True, False),
     }[fault.kind]
-    heal = _set(owner, name, during, usual)
+    setattr(owner, name, during)
 
     def over() -> None:
-        heal()
+        setattr(owner, name, usual)
         server.catch_up()
 
     return over
@@ -189,8 +182,8 @@ FAULTS: Mapping[FaultKind, Callable[[HostWorld, Fault], Heal | None]] = {
     **dict.fromkeys((FaultKind.WIRE, FaultKind.TRICKLE, FaultKind.CLOCK), _of_a_host),
     **dict.fromkeys((FaultKind.RESET, FaultKind.TEAR), _reset),
     FaultKind.BUSY: _busy,
-    **dict.fromkeys((FaultKind.DESCRIPTORS, FaultKind.THREAD), _process),
-    **dict.fromkeys([kind for kind in FaultKind if kind.startswith(("store-", "log-"))], _server),
+    **dict.fromkeys((FaultKind.DESCRIPTORS, FaultKind.THREAD), _state),
+    **dict.fromkeys([kind for kind in FaultKind if kind.startswith(("store-", "log-"))], _state),
     FaultKind.LEADER: _leader,
     FaultKind.ROT: _rot,
     FaultKind.RETENTION: _retention,
