@@ -23,11 +23,6 @@ COPY_HEADER = "copy"
 """Carries the number of the application that sent a result, in ASCII digits."""
 
 
-def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
-    """Return the results in these values (`read_json`), a row each."""
-    return read_json(values, columns)
-
-
 def deliveries(
     messages: Sequence[Message],
     workload: Workload,
@@ -41,7 +36,7 @@ def deliveries(
     Columns: ``window_start_s``, the workload's other columns, ``arrival_s``
     (`Message.arrival_ms` since the start of the load), ``copy``, and ``stability`` (the header of
     that name, stable without one)."""
-    frame = decode([message.value for message in messages], workload.columns)
+    frame = read_json([message.value for message in messages], workload.columns)
     frame["arrival_s"] = [message.arrival_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]
     frame[STABILITY] = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
@@ -46,11 +45,23 @@ def topics(
         )
         for name, partitions in wanted.items()
     ]
-    _all(admin.create_topics(new, operation_timeout=_WITHIN_S), "created")
+    for topic, future in admin.create_topics(new, operation_timeout=_WITHIN_S).items():
+        try:
+            future.result(timeout=_WITHIN_S)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"topic {topic} was not created: {error}",
+                remedy="look at the broker's log in the run directory",
+            ) from error
     try:
         yield
     finally:
-        _delete(admin, list(wanted))
+        # One that is still there would cost the next pass disk space and file handles.
+        for future in admin.delete_topics(list(wanted), operation_timeout=_WITHIN_S).values():
+            # A broker that died meanwhile has its own error on the way, and a topic that stays is
+            # removed with everything else of the run.
+            with contextlib.suppress(Exception):
+                future.result(timeout=_WITHIN_S)
 
 
 def _retention(kept_s: float | None) -> Mapping[str, str]:
@@ -63,25 +74,3 @@ def _retention(kept_s: float | None) -> Mapping[str, str]:
         return kept
     kept_ms = round(1000 * kept_s)
     return {**kept, "retention.ms": str(kept_ms), "segment.ms": str(kept_ms // _SEGMENTS)}
-
-
-def _delete(admin: Any, names: Sequence[str]) -> None:
-    """Delete topics and wait until the broker has.
-
-    A topic that is still there would cost the next pass disk space and file handles."""
-    for future in admin.delete_topics(names, operation_timeout=_WITHIN_S).values():
-        # A broker that died meanwhile has its own error on the way, and a topic that stays is
-        # removed with everything else of the run.
-        with contextlib.suppress(Exception):
-            future.result(timeout=_WITHIN_S)
-
-
-def _all(futures: Mapping[str, Any], done: str) -> None:
-    for topic, future in futures.items():
-        try:
-            future.result(timeout=_WITHIN_S)
-        except Exception as error:
-            raise EnvironmentFailure(
-                f"topic {topic} was not {done}: {error}",
-                remedy="look at the broker's log in the run directory",
-            ) from error

@@ -18,8 +18,8 @@ from typing import Any
 
 import pandas as pd
 
-from harness.engines.deliveries import decode
 from harness.measure.collector import Collector, Message
+from harness.measure.values import read_json
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 from workloads.toolkit.result_table import ResultTable
@@ -75,7 +75,7 @@ class TableWriter:
         self._written += len(messages)
         stable = [message for message in messages if not _says(message, Stability.TENTATIVE)]
         for revised, some in groupby(stable, lambda one: _says(one, Stability.REVISION)):
-            frame = decode([message.value for message in some], self._workload.columns)
+            frame = read_json([message.value for message in some], self._workload.columns)
             table.write(
                 [{str(k): _stored(v) for k, v in row.items()} for row in frame.to_dict("records")],
                 replace=revised,

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from harness.cluster.base import Action, Victim
-from harness.engines.deliveries import decode, relative_windows
+from harness.engines.deliveries import relative_windows
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import FailureEvent
 from harness.judging.foreign import ForeignLoad, worst_of
@@ -21,6 +21,7 @@ from harness.judging.passes import PassRecord
 from harness.load.generator import LoadResult
 from harness.measure.facts import FACTS
 from harness.measure.metrics import METRICS, describe
+from harness.measure.values import read_json
 from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered, frame_of
 from harness.results.record import Outcome
 from tests.judging.constructed import (
@@ -221,7 +222,7 @@ def test_a_clock_that_is_known_too_badly_makes_times_null_and_no_run_invalid() -
 
 
 def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
-    nothing = decode([], WORKLOAD.columns).assign(arrival_s=[], copy=[])
+    nothing = read_json([], WORKLOAD.columns).assign(arrival_s=[], copy=[])
     empty = relative_windows(nothing, WORKLOAD, START)
     outcome = judged(
         record(empty, failures=injected()), record(empty, name="twin"), truth().head(0)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engines.deliveries import decode
 from harness.judging.loads import align
 from harness.judging.passes import STALLED_S, DrainProgress
+from harness.measure.values import read_json
 from tests.judging.constructed import WORKLOAD
 
 
@@ -23,7 +23,7 @@ def test_passes_start_at_a_common_multiple(now: float, periods: list[float]) -> 
 
 def test_results_of_another_query_are_refused() -> None:
     with pytest.raises(ValueError, match="without \\['count'\\]"):
-        decode([b'{"window_start":1,"word":"a"}'], WORKLOAD.columns)
+        read_json([b'{"window_start":1,"word":"a"}'], WORKLOAD.columns)
 
 
 def test_an_engine_that_comes_further_has_not_stalled() -> None:

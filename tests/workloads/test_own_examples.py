@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from harness.engines.deliveries import decode
 from harness.engines.structured import frames, sample
 from harness.engines.structured.local import sampled
 from harness.errors import UsageError
-from harness.measure.values import normalized, types_of
+from harness.measure.values import normalized, read_json, types_of
 from harness.measure.versions import compare
 from workloads.base import Reference, Source, Workload
 from workloads.own import load_workload_file
@@ -61,7 +60,7 @@ def test_times_are_sent_with_all_of_their_digits(spark: SparkSession) -> None:
     assert [one[name] == two[name] for name in ("at", "all", "plain")] == [False] * 3
     truth = sample.results_of(result, workload)
     types = types_of(truth, workload.columns, {})
-    came = normalized(decode([value.encode() for value in sent], workload.columns), types)
+    came = normalized(read_json([value.encode() for value in sent], workload.columns), types)
     due = normalized(truth, types)
     assert compare(came, due, workload.identity, workload.values).equal
     swapped = came.assign(all=came["all"][::-1].to_list())

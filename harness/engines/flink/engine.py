@@ -28,6 +28,7 @@ from harness.engines.flink.settings import (
     KEYS_FILE,
     LOG4J,
     LOG_FILE,
+    Configuration,
     Keys,
     Master,
     conf_text,
@@ -125,7 +126,7 @@ class FlinkKind(ProgramKind):
 
     def beside(self, work: Work, setup: Setup, cluster: Cluster) -> Beside:
         """Start the JobManager; fetch the jars with the first start."""
-        return JobManager(self, work, setup, cluster)
+        return JobManager(work, setup, cluster)
 
     def start(self, job: Job, cluster: Cluster) -> Start:
         assert isinstance(job.beside, JobManager)
@@ -167,7 +168,7 @@ class JobManager(Beside):
     It is outside of the nodes that are killed, as Spark's driver and the task engine's coordinator
     are."""
 
-    def __init__(self, kind: FlinkKind, work: Work, setup: Setup, cluster: Cluster) -> None:
+    def __init__(self, work: Work, setup: Setup, cluster: Cluster) -> None:
         """Return when the JobManager answers."""
         self._work, self._cluster, self._brief = work, cluster, setup.brief
         self._master = Master(host=cluster.harness_host)
@@ -226,13 +227,11 @@ class JobManager(Beside):
         """The file of `Keys`, as a text."""
         return base64.b64encode(Path(self._keys.path).read_bytes()).decode()
 
-    def settings(self, host: str) -> dict[str, str | int | float | bool]:
+    def settings(self, host: str) -> Configuration:
         """Return the configuration of a TaskManager on ``host``, its own address."""
         return self._settings(replace(self._keys, path=KEYS_FILE), host=host)
 
-    def _settings(
-        self, keys: Keys | None, host: str | None = None
-    ) -> dict[str, str | int | float | bool]:
+    def _settings(self, keys: Keys | None, host: str | None = None) -> Configuration:
         return configuration(
             self._given, self._master, nodes=len(self._cluster.nodes()),
             checkpoints=self._checkpoints, heap_mb=self._cluster.spec.memory_mb_per_node,
@@ -291,7 +290,7 @@ class JobManager(Beside):
         order: str,
         main: str,
         *arguments: str,
-        settings: Mapping[str, str | int | float | bool],
+        settings: Configuration,
         **more: object,
     ) -> Path:
         place = self._work.directory / order
@@ -317,10 +316,9 @@ class JobManager(Beside):
         return place
 
     def _wait(self, event: str) -> Mapping[str, Any]:
-        def come(said: Mapping[str, Any]) -> bool:
-            return said["event"] in (event, DIED)
-
-        said = self._child.wait_for(event, come, within_s=_ANSWERS_WITHIN_S)
+        said = self._child.wait_for(
+            event, lambda e: e["event"] in (event, DIED), within_s=_ANSWERS_WITHIN_S
+        )
         self.raise_problems()
         return said
 

@@ -112,7 +112,7 @@ def _encrypted(texts: Sequence[str]) -> bool | None:
 MASTER = "the JobManager"
 """The node of its lines."""
 _STATE = re.compile(r"Job .* \(\w+\) switched from state (\w+) to (\w+)")
-_TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from (\w+) to (\w+)\b")
+_TASK = re.compile(r"^(.*\(\d+/\d+\)).* switched from \w+ to (\w+)\b")
 _FAILED = re.compile(r"\(\d+/\d+\).* switched from RUNNING to FAILED\b")
 _RESOURCE = re.compile(r"\b(r\d+n\d+)-\d+\b")
 _CHECKPOINT = re.compile(r"Completed checkpoint (\d+) for job .*checkpointDuration=(\d+) ms")
@@ -150,10 +150,7 @@ def recoveries(lines: Sequence[Line]) -> Iterator[Event]:
 
 def checkpoints(lines: Sequence[Line]) -> Iterator[Event]:
     """Yield each completed checkpoint with its duration, from the first barrier on."""
-    for line in lines:
-        if line.node != MASTER or "said" not in line.document:
-            continue
-        at_s, text, _ = _said(line.document)
+    for at_s, text, _ in _said(lines):
         if done := _CHECKPOINT.search(text):
             number, took_ms = map(int, done.groups())
             detail = {"batch": number, "dropped_rows": 0, "checkpoint_s": took_ms / 1000}
@@ -163,26 +160,21 @@ def checkpoints(lines: Sequence[Line]) -> Iterator[Event]:
 def _outages(lines: Sequence[Line]) -> list[_Outage]:
     found: list[_Outage] = []
     waiting: set[str] = set()
-    said = sorted(
-        _said(line.document) for line in lines if line.node == MASTER and "said" in line.document
-    )
     now: _Outage | None = None
-    for at_s, text, why in said:
-        if job := _STATE.search(text):
-            before, after = job.groups()
-            if before == "RUNNING":
-                if now is None or now.running_s is not None:
-                    now = _Outage(detected_s=at_s, cause=_first(why) or text)
-                    found.append(now)
-                now.failures += 1
-            if after != "RUNNING" and now is not None:
-                now.deployed_s = now.running_s = None
-        elif _FAILED.search(text) and (now is None or now.running_s is not None):
-            # It comes a moment before the job itself changes its state.
-            now = _Outage(detected_s=at_s, cause=_first(why) or text)
+    for at_s, text, why in sorted(_said(lines)):
+        job = _STATE.search(text)
+        before, after = job.groups() if job else ("", "")
+        # A task fails a moment before the job itself changes its state.
+        failed = before == "RUNNING" or (job is None and _FAILED.search(text))
+        if failed and (now is None or now.running_s is not None):
+            now = _Outage(detected_s=at_s, cause=next(iter(why.splitlines()), "") or text)
             found.append(now)
         if now is None:
             continue
+        if before == "RUNNING":
+            now.failures += 1
+        if job is not None and after != "RUNNING":
+            now.deployed_s = now.running_s = None
         if _LOST.search(text) or _LOST.search(why):
             now.lost |= set(_RESOURCE.findall(text if _LOST.search(text) else why))
         if task := _TASK.search(text):
@@ -190,9 +182,7 @@ def _outages(lines: Sequence[Line]) -> list[_Outage]:
     return found
 
 
-def _follow(
-    now: _Outage, waiting: set[str], at_s: float, task: str, before: str, after: str
-) -> None:
+def _follow(now: _Outage, waiting: set[str], at_s: float, task: str, after: str) -> None:
     """Take a task's transition into account."""
     if after in ("DEPLOYING", "SCHEDULED"):
         waiting.add(task)
@@ -204,11 +194,9 @@ def _follow(
             now.running_s = at_s
 
 
-def _said(document: Mapping[str, Any]) -> tuple[float, str, str]:
-    """Return time, message and reason of a line."""
-    return float(document["at_ms"]) / 1000, str(document["said"]), str(document.get("why", ""))
-
-
-def _first(why: str) -> str:
-    lines = why.splitlines()
-    return lines[0] if lines else ""
+def _said(lines: Sequence[Line]) -> Iterator[tuple[float, str, str]]:
+    """Yield time, message and reason of each line of the JobManager."""
+    for line in lines:
+        said = line.document
+        if line.node == MASTER and "said" in said:
+            yield float(said["at_ms"]) / 1000, str(said["said"]), str(said.get("why", ""))

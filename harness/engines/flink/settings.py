@@ -13,7 +13,8 @@ from harness.engines.settings import java_options
 
 DELAY = "restart-strategy.exponential-delay"
 CONF_FILE, LOG_FILE, KEYS_FILE = "config.yaml", "log4j.properties", "internal.p12"
-_MB = 1 << 20
+Configuration = Mapping[str, str | int | float | bool]
+"""Flink's settings."""
 FRAMEWORK_MB, NETWORK_MB, MANAGED_MB, METASPACE_MB, OVERHEAD_MB = 128, 32, 64, 256, 64
 """Memory of a TaskManager beside the heap of its tasks, enough for word count at some thousand
 records a second. Flink's own scripts compute it from one total; they are not in the wheel."""
@@ -82,7 +83,7 @@ def configuration(
     heap_mb: int,
     keys: Keys | None = None,
     host: str | None = None,
-) -> dict[str, str | int | float | bool]:
+) -> Configuration:
     """Return Flink's settings; ``host`` is a TaskManager's own address.
 
     ``heap_mb``: of a TaskManager. ``keys``: of the connections between all of them; the SQL gateway
@@ -130,7 +131,7 @@ def configuration(
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def conf_text(settings: Mapping[str, str | int | float | bool]) -> str:
+def conf_text(settings: Configuration) -> str:
     """Return ``config.yaml``."""
     return yaml.safe_dump(dict(settings), sort_keys=False)
 

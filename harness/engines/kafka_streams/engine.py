@@ -189,6 +189,13 @@ def _third(seconds: float | None) -> float | None:
     return None if seconds is None else min(3.0, seconds / 3)
 
 
+def _events(lines: Sequence[Line], event: str) -> Iterator[tuple[float, Line]]:
+    """Yield the lines of one kind of event, each with its time."""
+    for line in lines:
+        if line.document.get("event") == event:
+            yield line.document["at_ms"] / 1000, line
+
+
 def _recoveries(lines: Sequence[Line]) -> Iterator[Event]:
     """Yield what the instances noticed: the loss of one, new places of its tasks, work again.
 
@@ -196,9 +203,7 @@ def _recoveries(lines: Sequence[Line]) -> Iterator[Event]:
     that precedes it, and over when every instance that rebalances at that time runs again; one
     that is started later takes nothing that was lost."""
     states = sorted(
-        (line.document["at_ms"] / 1000, line.node, line.document["to"])
-        for line in lines
-        if line.document.get("event") == "state"
+        (at_s, line.node, line.document["to"]) for at_s, line in _events(lines, "state")
     )
     for lost_s, node in _losses(lines):
         began = [at for at, _, to in states if to == "REBALANCING" and lost_s - 1 <= at <= lost_s]
@@ -210,9 +215,8 @@ def _recoveries(lines: Sequence[Line]) -> Iterator[Event]:
         last_s = max(runs.values(), default=lost_s)
         restored = [
             line.document
-            for line in lines
-            if line.document.get("event") == "restore-ended"
-            and lost_s - 1 <= line.document["at_ms"] / 1000 <= last_s
+            for at_s, line in _events(lines, "restore-ended")
+            if lost_s - 1 <= at_s <= last_s
         ]
         detail = {
             "restored_records": sum(int(each["records"]) for each in restored),
@@ -229,10 +233,9 @@ def _recoveries(lines: Sequence[Line]) -> Iterator[Event]:
 def _held_s(lines: Sequence[Line], lost: str, from_s: float) -> float:
     """Return the time from then until no old transaction was open, as living instances saw it."""
     seen: dict[str, list[tuple[float, str]]] = {}
-    for line in lines:
-        if line.document.get("event") == "transactions" and line.node != lost:
-            at = float(line.document["at_ms"]) / 1000, str(line.document["open"])
-            seen.setdefault(line.node, []).append(at)
+    for at_s, line in _events(lines, "transactions"):
+        if line.node != lost:
+            seen.setdefault(line.node, []).append((at_s, str(line.document["open"])))
     ends = []
     for reports in map(sorted, seen.values()):
         before = [some for at, some in reports if at <= from_s]
@@ -255,10 +258,8 @@ def _losses(lines: Sequence[Line]) -> Sequence[tuple[float, str]]:
     """Return the time and the node of each instance that vanished from the assignment, once."""
     first: dict[str, float] = {}
     known: dict[str, set[str]] = {}
-    for line in sorted(lines, key=lambda line: float(line.document.get("at_ms", 0))):
-        if line.document.get("event") != "members":
-            continue
-        at_s, now = line.document["at_ms"] / 1000, set(line.document["hosts"].split())
+    for at_s, line in sorted(_events(lines, "members"), key=lambda each: each[0]):
+        now = set(line.document["hosts"].split())
         for gone in known.get(line.node, set()) - now:
             first.setdefault(gone, at_s)
         if now:

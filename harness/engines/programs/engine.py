@@ -47,7 +47,6 @@ _REPORTED = (
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
-    node: Node
     job: Job
     start: Start
     program: RunningProgram
@@ -125,27 +124,29 @@ class ProgramEngine:
                 job = Job(
                     work=work, setup=self._setup, node=node, nodes=nodes, kafka=kafka, beside=beside
                 )
-                self._launch(node, self._kind.start(job, self._cluster), job)
+                self._launch(job)
             self._wait_until_ready()
             if beside is not None:
                 beside.begun()
-            self._read_back()
+            jobs, lines = [one.job for one in self._running], list(_read_lines(self._running))
+            self._settings = self._kind.read_back(jobs, lines, self._cluster)
+            demand_reported(self.name, self._settings)
         except BaseException:
             self.end()
             raise
 
-    def _launch(self, node: Node, start: Start, job: Job) -> None:
+    def _launch(self, job: Job) -> None:
+        start = self._kind.start(job, self._cluster)
         program = self._cluster.launch(
-            node.name,
+            job.node.name,
             start.command,
             name=self.name,
             env=start.env,
             files={JOB_FILE: job.document(), **start.files},
         )
-        running = _Running(
-            node=node, job=job, start=start, program=program, first=program.incarnation
+        self._running.append(
+            _Running(job=job, start=start, program=program, first=program.incarnation)
         )
-        self._running.append(running)
 
     def _wait_until_ready(self) -> None:
         began_s, waiting = time.monotonic(), list(self._running)
@@ -249,8 +250,13 @@ class ProgramEngine:
                 stop.result()
             if work is not None:
                 self._kind.ended(work, self._cluster)
-        if left := {one.node.name: one.program.left_behind for one in running}:
-            _demand_none(self.name, left)
+        left = [(one.program.left_behind, one.job.node.name) for one in running]
+        if there := [f"{number} on {node}" for number, node in left if number]:
+            raise UsageError(
+                f"engine {self.name} left processes behind when it was stopped: "
+                f"{', '.join(there)}; they were killed",
+                remedy="let its program end its own processes on SIGTERM, and then itself",
+            )
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
         """Return every result, with ``appended_s``: when the broker had it.
@@ -264,12 +270,6 @@ class ProgramEngine:
 
     def settings(self) -> Sequence[Setting]:
         return self._settings
-
-    def _read_back(self) -> None:
-        """Raise if the programs do not report the settings that they were given."""
-        jobs, lines = [one.job for one in self._running], list(_read_lines(self._running))
-        self._settings = self._kind.read_back(jobs, lines, self._cluster)
-        demand_reported(self.name, self._settings)
 
     def events(self) -> Sequence[Event]:
         lines = [*_read_lines(self._running)] if self._running else self._lines
@@ -291,7 +291,7 @@ class ProgramEngine:
     def _failure(self, one: _Running, what: str, remedy: str) -> EnvironmentFailure:
         last = "\n".join(f"    {line}" for line in list(_lines(one.program.log))[-_LAST_LINES:])
         return EnvironmentFailure(
-            f"engine {self.name}: its program on {one.node.name} {what}. The last lines of "
+            f"engine {self.name}: its program on {one.job.node.name} {what}. The last lines of "
             f"{one.program.log}:\n{last or '    (it printed nothing)'}",
             remedy=remedy,
         )
@@ -370,7 +370,7 @@ def _lines(log: Path) -> Iterator[str]:
 def _read_lines(running: Sequence[_Running]) -> Iterator[Line]:
     for one in running:
         for log in one.logs():
-            yield from json_lines(one.node.name, log)
+            yield from json_lines(one.job.node.name, log)
 
 
 def json_lines(node: str, log: Path) -> Iterator[Line]:
@@ -398,18 +398,6 @@ def _demand_result(name: str, value: bytes, workload: Workload) -> None:
             f"engine {name} wrote a result {why}: {value[:_SHOWN_BYTES]!r}",
             remedy=f"write a JSON object with {', '.join(workload.columns)}, the window's start in "
             "milliseconds since the epoch",
-        )
-
-
-def _demand_none(name: str, left: Mapping[str, int]) -> None:
-    """Raise `UsageError` for processes that were left behind; they have been killed."""
-    there = {node: number for node, number in left.items() if number}
-    if there:
-        raise UsageError(
-            f"engine {name} left processes behind when it was stopped: "
-            + ", ".join(f"{number} on {node}" for node, number in there.items())
-            + "; they were killed",
-            remedy="let its program end its own processes on SIGTERM, and then itself",
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.child import DIED, Child
+from harness.child import DIED, Child, Event
 from harness.cluster.base import Cluster
 from harness.cluster.spark import FIXED
 from harness.engines.settings import (
@@ -34,7 +34,7 @@ class ApplicationSpec:
     """Options of the source and the sink. Holds a password."""
     executors: int
     """The number of executors with which it counts as ready."""
-    slots: int = 1
+    slots: int
     """Slots of all of them together."""
     log: Path
 
@@ -54,14 +54,17 @@ class Application(Child):
         self.spec = spec
         self.send({"conf": dict(spec.conf), "kafka": dict(spec.kafka)})
 
-    @property
-    def slots(self) -> int:
-        """Slots of all of its executors."""
-        return self.spec.slots
-
     def order(self, command: str, **parameters: Any) -> None:
         """Send a command; `wait_for` returns when it is done."""
         self.send({"command": command, **parameters})
+
+    def ask(
+        self, command: str, answer: str, what: str, *, within_s: float, **parameters: Any
+    ) -> Event:
+        """Send a command; return the next event of the kind ``answer``, as `wait_for` does."""
+        mark = self.mark()
+        self.order(command, **parameters)
+        return self.wait_for(what, lambda e: e["event"] == answer, within_s=within_s, since=mark)
 
     def raise_end(self) -> None:
         """Raise if the driver's process has ended, or reports nothing more."""
@@ -69,7 +72,7 @@ class Application(Child):
         if self.exit_code is not None or self.newest(DIED) is not None:
             raise self.failure(f"{self.name} has ended")
 
-    def wait_until_ready(self, *, within_s: float = 180) -> None:
+    def wait_until_ready(self, *, within_s: float) -> None:
         """Until the session is up and every executor is registered, by the newest count."""
         counts = [i for i, e in enumerate(self.events) if e["event"] == "executors"]
         self.wait_for(
@@ -85,8 +88,8 @@ def application_specs(
     scheme: str,
     directory: Path,
     *,
-    brief: bool = False,
-    own: Mapping[str, str] | None = None,
+    brief: bool,
+    own: Mapping[str, str],
 ) -> list[ApplicationSpec]:
     """Return the applications of a scheme on a cluster; copy i is the i-th.
 
@@ -100,12 +103,9 @@ def application_specs(
     for copy, group in enumerate(groups):
         name = f"{scheme}-{copy}"
         workers = {n.worker for n in cluster.nodes() if group is None or n.rack in group}
+        slots = len(workers) * cluster.spec.cores_per_worker
         conf = application_conf(
-            cluster.spark_conf(racks=group),
-            name=name,
-            cores=len(workers) * cluster.spec.cores_per_worker,
-            brief=brief,
-            own=own,
+            cluster.spark_conf(racks=group), name=name, cores=slots, brief=brief, own=own
         )
         specs.append(
             ApplicationSpec(
@@ -114,7 +114,7 @@ def application_specs(
                 environment=cluster.driver_environment(),
                 kafka=cluster.kafka.spark(),
                 executors=len(workers),
-                slots=len(workers) * cluster.spec.cores_per_worker,
+                slots=slots,
                 log=directory / f"{name}.log",
             )
         )

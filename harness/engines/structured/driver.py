@@ -169,7 +169,7 @@ def _behind(sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 class Driver:
-    """Carries out commands, one at a time."""
+    """Carries out commands, one at a time; each is a method."""
 
     def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
         from pyspark.sql import SparkSession
@@ -180,29 +180,9 @@ class Driver:
         self._shuffle_partitions: str = self._spark.conf.get(SHUFFLE_PARTITIONS)
         self._workload: Workload | None = None
         self._sent: list[Reference] = []
-        """The user's own workloads whose packages the executors have."""
+        """The user's own workloads whose code the executors have."""
         self._query: Supervised | None = None
-        emit({"event": "session", "application": self._spark.sparkContext.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
-
-    @staticmethod
-    def _build(reference: Reference) -> Workload:
-        if reference.is_file:
-            # Executors have no module of that name: its functions travel by value.
-            from pyspark import cloudpickle
-
-            cloudpickle.register_pickle_by_value(reference.module())
-        workload: Workload = reference.build()
-        return workload
-
-    def _send(self, reference: Reference, workload: Workload) -> None:
-        """Send what a user's file imports to the executors, once.
-
-        The command has tried its query on a sample (`harness.engines.structured.local`)."""
-        if not reference.is_file or reference in self._sent:
-            return
-        self._sent.append(reference)
-        sample.send_packages(self._spark, workload, reference)
 
     def _count_executors(self) -> None:
         context = self._spark.sparkContext._jsc.sc()
@@ -221,17 +201,6 @@ class Driver:
                         }
                     )
                 time.sleep(POLL_S)
-
-    def follow(self, command: str, parameters: Mapping[str, Any]) -> None:
-        """Carry out one order of the harness."""
-        commands: Mapping[str, Callable[..., None]] = {
-            "begin": self.begin,
-            "end": self.end,
-            "settings": self.settings,
-            "truth": self.truth,
-            "results": self.results,
-        }
-        commands[command](**parameters)
 
     def begin(
         self,
@@ -253,8 +222,11 @@ class Driver:
         they are revisions, and ``trigger_s`` is the time between checkpoints. Without
         ``shuffle_partitions`` there are as many as the session's settings name."""
         reference = msgspec.convert(workload, Reference)
-        begun = self._workload = self._build(reference)
-        self._send(reference, begun)
+        begun: Workload = reference.build()
+        self._workload = begun
+        if reference.is_file and reference not in self._sent:
+            self._sent.append(reference)
+            sample.send_code(self._spark, begun, reference)
 
         stability, output, trigger = _MODES[Mode(mode)]
         if partitions is not None:
@@ -280,7 +252,6 @@ class Driver:
             return query
 
         self._query = Supervised(start, self._emit)
-        self._emit({"event": "begun"})
 
     def end(self) -> None:
         """Stop the query."""
@@ -342,7 +313,7 @@ def main() -> None:
     try:
         driver = Driver(next(told), emit)
         for order in told:
-            driver.follow(order.pop("command"), order)
+            getattr(driver, order.pop("command"))(**order)
     except UsageError as error:
         emit({"event": DIED, "error": error.what, "remedy": error.remedy})
         raise

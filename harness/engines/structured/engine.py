@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -46,23 +46,9 @@ READY_S = 180.0
 """Seconds that the applications may take to start."""
 REVIVAL_S = 60.0
 """Seconds that a kept application may take to get all of its executors back."""
-_SAID = {
-    "progress": EventKind.PROGRESS,
-    "failed": EventKind.FAILED,
-    "restarted": EventKind.RESTARTED,
-    "executors": EventKind.EXECUTORS,
-}
+_SAID = (EventKind.PROGRESS, EventKind.FAILED, EventKind.RESTARTED, EventKind.EXECUTORS)
 _LOST_EXECUTOR = "the driver removed an executor"
 _COMMITTED = "the next batch was committed, and with it all that had been processed before"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """A driver of the present work, and the first of its events that belongs to it."""
-
-    copy: int
-    application: Application
-    mark: int
 
 
 class StructuredEngine:
@@ -76,19 +62,14 @@ class StructuredEngine:
         self._cluster = cluster
         self._parameters = StockParameters()
         self._marks = [0] * len(applications)
-        self._lives: list[Life] = []
-        """Earlier drivers of this work, killed by its schedule."""
+        self._lives: list[tuple[int, Application, int]] = []
+        """Copy, driver and first own event of each that this work's schedule has killed."""
         self._orders: list[Mapping[str, Any]] = []
         self._struck: set[int] = set()
         """Applications whose driver the schedule has killed."""
         self._settings: Sequence[Setting] = ()
         self._ending = False
         """True while a query has the order to end and has not reported its end."""
-
-    @property
-    def _partitions(self) -> standby.Partitions | None:
-        """The input of the second application, if that is not all."""
-        return self._parameters.partitions
 
     def configure(self, setup: Setup) -> None:
         """Take the mode and the input of the second query; applications are opened for a scheme."""
@@ -130,9 +111,9 @@ class StructuredEngine:
                 "copy": copy,
                 "checkpoint": f"{checkpoints}/{copy}",
                 "source": dict(self._parameters.source),
-                "partitions": self._partitions if copy == standby.SECOND else None,
+                "partitions": self._parameters.partitions if copy == standby.SECOND else None,
                 **real_time.orders(
-                    self._parameters, work.workload, application.slots, work.interval_s
+                    self._parameters, work.workload, application.spec.slots, work.interval_s
                 ),
             }
             self._orders.append(order)
@@ -153,9 +134,9 @@ class StructuredEngine:
             conf = dict(application.spec.conf)
             if "shuffle_partitions" in order:  # real-time mode has its own number
                 conf[SHUFFLE_PARTITIONS] = str(order["shuffle_partitions"])
-            mark = application.mark()
-            application.order("settings", names=read_back_names(own))
-            said = application.wait_for("its settings", _is("settings"), within_s=60, since=mark)
+            said = application.ask(
+                "settings", "settings", "its settings", within_s=60, names=read_back_names(own)
+            )
             yield from read_back_of(conf, own, said, application.spec.name)
 
     def settings(self) -> Sequence[Setting]:
@@ -213,7 +194,7 @@ class StructuredEngine:
 
         Orders wait in its standard input until it has a session."""
         dead = self.applications[copy]
-        self._lives.append(Life(copy=copy, application=dead, mark=self._marks[copy]))
+        self._lives.append((copy, dead, self._marks[copy]))
         dead.stop(within_s=0)
         fresh = Application(dead.spec)
         fresh.order("begin", **self._orders[copy])
@@ -225,9 +206,7 @@ class StructuredEngine:
         """Stop every query; the applications stay."""
         self._ending = True
         for application in self.applications:
-            mark = application.mark()
-            application.order("end")
-            application.wait_for("the end of its query", _is("ended"), within_s=60, since=mark)
+            application.ask("end", "ended", "the end of its query", within_s=60)
         self._ending = False
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
@@ -238,7 +217,7 @@ class StructuredEngine:
             messages = self._in_sinks(work)
         origin_unix_s = work.load.event.origin(start_unix_s)
         found = deliveries(messages, work.workload, start_unix_s, origin_unix_s)
-        if self._partitions is None:
+        if self._parameters.partitions is None:
             return found
         spans = standby.away(self.events())
         spans_s = [(begin - start_unix_s, end - start_unix_s) for begin, end in spans]
@@ -252,7 +231,7 @@ class StructuredEngine:
             return []
         path = work.directory / "results.parquet"
         checkpoints = [order["checkpoint"] for order in self._orders]
-        self._ask("results", "results", "the results", checkpoints=checkpoints, path=str(path))
+        self._ask("results", "the results", checkpoints=checkpoints, path=str(path))
         rows = pyarrow.parquet.read_table(path).sort_by(sinks.ARRIVAL).to_pylist()
         return [
             Message(
@@ -267,17 +246,12 @@ class StructuredEngine:
 
     def events(self) -> Sequence[Event]:
         """Return the reports of the applications since `begin`, and the executors they lost."""
-        now = [
-            Life(copy=copy, application=application, mark=mark)
-            for copy, (application, mark) in enumerate(
-                zip(self.applications, self._marks, strict=True)
-            )
-        ]
+        now = zip(range(len(self.applications)), self.applications, self._marks, strict=True)
         nodes = self._cluster.nodes()
         found = [
             event
-            for life in [*self._lives, *now]
-            for event in reported_events(life.copy, life.application.events, life.mark, nodes)
+            for copy, application, mark in [*self._lives, *now]
+            for event in reported_events(copy, application.events, mark, nodes)
         ]
         return sorted(found, key=lambda event: event.at_unix_s)
 
@@ -292,14 +266,11 @@ class StructuredEngine:
     def truth(self, work: Work) -> pd.DataFrame:
         """Return the batch query's results, from the first application."""
         path = work.directory / "truth.parquet"
-        self._ask("truth", "truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
+        self._ask("truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
         return from_arrow(pyarrow.parquet.read_table(path))
 
-    def _ask(self, order: str, answer: str, what: str, **parameters: Any) -> None:
-        application = self.applications[0]
-        mark = application.mark()
-        application.order(order, **parameters)
-        application.wait_for(what, _is(answer), within_s=180, since=mark)
+    def _ask(self, order: str, what: str, **parameters: Any) -> None:
+        self.applications[0].ask(order, order, what, within_s=180, **parameters)
 
 
 class StructuredKind(EngineKind):
@@ -420,11 +391,7 @@ def reported_events(
                 yield Event(kind=kind, at_unix_s=at_unix_s, copy=copy, target=node, cause=cause)
         missed = missed - back
         detail = {k: v for k, v in event.items() if k not in ("event", "at_unix_s", "hosts")}
-        yield Event(kind=_SAID[event["event"]], at_unix_s=at_unix_s, copy=copy, detail=detail)
-
-
-def _is(kind: str) -> Any:
-    return lambda event: event["event"] == kind
+        yield Event(kind=EventKind(event["event"]), at_unix_s=at_unix_s, copy=copy, detail=detail)
 
 
 def _closed(event: Mapping[str, Any], until_unix_s: float) -> bool:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from harness.engines.deliveries import COPY_HEADER
 from harness.measure.values import demand_comparable
 from harness.measure.versions import STABILITY, Stability
-from workloads.base import Workload
+from workloads.base import Source, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -26,39 +26,35 @@ def read_stream(
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, DataFrame]:
     """Each source's topic from its beginning on, as it grows: these partitions of it, or all."""
-    return {
-        name: _kafka(spark.readStream, {**kafka, **workload.source(name).options}, workload, name)
-        .option(
-            *("subscribe", topic)
+    found = {}
+    for name, topic in topics.items():
+        source = workload.source(name)
+        chosen = (
+            {"subscribe": topic}
             if partitions is None
-            else ("assign", json.dumps({topic: list(partitions[name])}))
+            else {"assign": json.dumps({topic: list(partitions[name])})}
         )
-        .load()
-        .select(*workload.source(name).columns)
-        for name, topic in topics.items()
-    }
+        found[name] = _rows(spark.readStream, {**kafka, **source.options, **chosen}, source)
+    return found
 
 
 def read_batch(
     spark: SparkSession, kafka: Mapping[str, str], topics: Mapping[str, str], workload: Workload
 ) -> dict[str, DataFrame]:
     """Each source's topic as it stands now."""
+    newest = {**kafka, "endingOffsets": "latest"}
     return {
-        name: _kafka(spark.read, kafka, workload, name)
-        .option("subscribe", topic)
-        .option("endingOffsets", "latest")
-        .load()
-        .select(*workload.source(name).columns)
+        name: _rows(spark.read, {**newest, "subscribe": topic}, workload.source(name))
         for name, topic in topics.items()
     }
 
 
-Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
-
-
-def _kafka(reader: Reader, options: Mapping[str, str], workload: Workload, name: str) -> Reader:
-    more = {"includeHeaders": "true"} if workload.source(name).headers else {}
-    return reader.format("kafka").options(**options, **more, startingOffsets="earliest")
+def _rows(
+    reader: DataFrameReader | DataStreamReader, options: Mapping[str, str], source: Source
+) -> DataFrame:
+    more = {"includeHeaders": "true"} if source.headers else {}
+    kafka = reader.format("kafka").options(**options, **more, startingOffsets="earliest")
+    return kafka.load().select(*source.columns)
 
 
 def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:

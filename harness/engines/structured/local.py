@@ -46,11 +46,10 @@ class Sampled:
     """Why Spark's real-time mode cannot run the query; None if nothing is known against it."""
 
 
-def try_sample(workload: Workload, conf: Mapping[str, str] | None = None) -> Sampled:
-    """Run the query over a sample in a session of its own; raise `UsageError` for a mistake.
+def try_sample(workload: Workload, conf: Mapping[str, str]) -> Sampled:
+    """Run the query over a sample in a session of its own with these settings of Spark.
 
-    ``conf``: settings of Spark, by default those of the workload."""
-    conf = workload.conf if conf is None else conf
+    Raises `UsageError` for a mistake."""
     with local_session(conf) as spark:
         return sampled(spark, workload, conf)
 
@@ -60,11 +59,7 @@ def sampled(
 ) -> Sampled:
     """Run the query over a sample as a batch and as a stream, and compare the two."""
     if workload.reference is not None and workload.reference.is_file:
-        from pyspark import cloudpickle
-
-        # Python workers have no module of that name: its functions travel by value.
-        cloudpickle.register_pickle_by_value(workload.reference.module())
-        sample.send_packages(spark, workload, workload.reference)
+        sample.send_code(spark, workload, workload.reference)
     own = workload.conf if conf is None else conf
     with tempfile.TemporaryDirectory() as directory, with_settings(spark, own):
         place = Path(directory)
@@ -105,17 +100,13 @@ def _compared(workload: Workload, stream: pd.DataFrame, batch: pd.DataFrame) -> 
             remedy="send a result once, when its window has closed: a sink in foreachBatch adds "
             "each batch to what is there, or replaces that batch alone",
         )
-    return compare(
-        first, batch, list(workload.identity), workload.values, tolerance=workload.tolerance
-    )
+    return compare(first, batch, workload.identity, workload.values, tolerance=workload.tolerance)
 
 
 def _again(workload: Workload, again: pd.DataFrame, before: pd.DataFrame) -> str:
     """Return what the second write of a batch changed in a sink."""
     first = first_of_each(again, workload.identity)
-    found = compare(
-        first, before, list(workload.identity), workload.values, tolerance=workload.tolerance
-    )
+    found = compare(first, before, workload.identity, workload.values, tolerance=workload.tolerance)
     if not found.equal:
         return f"makes its results wrong: {found.describe()}"
     repeated = len(again) - len(first)
@@ -193,6 +184,3 @@ KEYLESS_REMEDY = (
 def _short(filters: Sequence[str], most: int = 120) -> str:
     text = " and ".join(dict.fromkeys(filters))
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-__all__ = ["Sampled", "local_session", "sampled", "try_sample"]

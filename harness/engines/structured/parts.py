@@ -44,13 +44,11 @@ def prepare(
     """Find the processes of a part and hold them; its `Prepared.apply` kills them.
 
     ``driver_of`` gives the pid of an application's driver; ``killed`` is told of its end."""
-    copy = 0 if part == FIRST else None
-    if part.startswith(DRIVER):
-        copy = int(part.removeprefix(DRIVER))
-    if copy is None:
+    if part.startswith(EXECUTOR):
         name = part.removeprefix(EXECUTOR)
         worker = next(node.worker for node in cluster.nodes() if node.name == name)
         # Of this very cluster: another run's worker can have the same address.
         own = members(cluster.driver_environment()[RUN_VARIABLE]).get(worker, ())
         return prepare_kill(part, tree(stat.pid for stat in own if is_executor(stat.pid)))
+    copy = 0 if part == FIRST else int(part.removeprefix(DRIVER))
     return prepare_kill(part, tree([driver_of(copy)]), before=lambda: killed(copy))

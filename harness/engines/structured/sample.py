@@ -96,12 +96,10 @@ def closing_ms(workload: Workload) -> int:
     return START_MS + round(after_s * 1000)
 
 
-def rows_of(
-    source: Source, workload: Workload, records: int | None = None
-) -> list[tuple[Any, ...]]:
+def rows_of(source: Source, workload: Workload) -> list[tuple[Any, ...]]:
     """Return records of all partitions, in the order of `Source.columns`, times in ms."""
     built = source.records.build()
-    total = fitting(built, MOST_BYTES, RECORDS if records is None else records)
+    total = fitting(built, MOST_BYTES, RECORDS)
     shares = source.skew or (1,) * source.partitions
     # Each partition that has any gets one at least, however few there are.
     counts = [max(1, round(total * share / sum(shares))) if share else 0 for share in shares]
@@ -186,8 +184,13 @@ def results_of(result: DataFrame, workload: Workload) -> pd.DataFrame:
     return from_arrow(result.select(*plain_columns(result, workload)).toArrow())
 
 
-def send_packages(spark: SparkSession, workload: Workload, reference: Reference) -> None:
-    """Send what a user's file imports to the executors; they get it again after a failure."""
+def send_code(spark: SparkSession, workload: Workload, reference: Reference) -> None:
+    """Send a user's file and what it imports to the executors; they get it again after a failure.
+
+    They have no module of the file's name: its functions travel by value."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(reference.module())
     file = Path(reference.target.rpartition(":")[0])
     if needed := packages.places(file, workload.packages):
         archive = packages.packed(needed, Path(tempfile.mkdtemp(prefix="faultline-")))
@@ -195,14 +198,10 @@ def send_packages(spark: SparkSession, workload: Workload, reference: Reference)
 
 
 def check_query(spark: SparkSession, workload: Workload) -> pd.DataFrame:
-    """Run the query over a sample as a batch; return its results, or raise `UsageError`."""
+    """Run the query over a sample as a batch; return its results.
+
+    Raises `UsageError` for results of markers, for repeated identities, and for none at all."""
     found = results_of(workload.truth(spark, as_batch(spark, workload)), workload)
-    check_results(found, workload)
-    return found
-
-
-def check_results(found: pd.DataFrame, workload: Workload) -> None:
-    """Raise `UsageError` for results of markers, for repeated identities, and for none at all."""
     name = f"workload {workload.name!r}"
     reach_s = (workload.windows_in_a_row - 1) * workload.window_s
     last_ms = START_MS + round((span_s(workload) + reach_s) * 1000)
@@ -233,6 +232,7 @@ def check_results(found: pd.DataFrame, workload: Workload) -> None:
             f"{_shown(again, workload)} and {_shown(again.iloc[1:], workload)}",
             remedy="name every grouping column in identity",
         )
+    return found
 
 
 def _check_windows(found: pd.DataFrame, workload: Workload) -> None:

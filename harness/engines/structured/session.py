@@ -54,9 +54,9 @@ def settings_of(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def local_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def local_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Open a session with these settings of the user's; its JVM ends with it, or stays (`keep`)."""
-    settings = settings_of(conf or {})
+    settings = settings_of(conf)
     if _KEPT:
         yield _KEPT[-1].fresh(settings)
         return

@@ -62,7 +62,7 @@ def rows_of(spark: SparkSession, workload: Workload, paths: Sequence[str]) -> pa
     """Return every row in the sinks of the copies as JSON, with the time when it was readable.
 
     Columns: `COPY`, the place of its path; `VALUE`; `ARRIVAL`, in ms since the epoch."""
-    rows: list[tuple[int, str, int]] = []
+    rows = []
     for copy, path in enumerate(paths):
         system, place = _file_system(spark, path)
         if not system.exists(place):
@@ -72,11 +72,10 @@ def rows_of(spark: SparkSession, workload: Workload, paths: Sequence[str]) -> pa
         sent = frames.encode(found, workload, copy, more=_times(found, workload))
         for row in sent.drop("headers").collect():
             name = PurePosixPath(row["file"]).name
-            rows.append((copy, row["value"], max(row["at_ms"], committed_ms.get(name, 0))))
-    columns = list(zip(*rows, strict=True)) or [()] * 3
-    kinds = (pa.int32(), pa.string(), pa.int64())
-    arrays = [pa.array(list(c), kind) for c, kind in zip(columns, kinds, strict=True)]
-    return pa.table(arrays, names=[COPY, VALUE, ARRIVAL])
+            at_ms = max(row["at_ms"], committed_ms.get(name, 0))
+            rows.append({COPY: copy, VALUE: row["value"], ARRIVAL: at_ms})
+    schema = pa.schema([(COPY, pa.int32()), (VALUE, pa.string()), (ARRIVAL, pa.int64())])
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _times(found: DataFrame, workload: Workload) -> list[Column]:

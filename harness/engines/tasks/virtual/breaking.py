@@ -77,16 +77,11 @@ def _of_a_host(world: HostWorld, fault: Fault) -> Heal:
     host = address(fault.target)
     counter, more = {
         FaultKind.WIRE: (world.network.damages, 1),
+        FaultKind.TRICKLE: (world.network.slow, 1),
         FaultKind.CLOCK: (world.loop.ahead_us, fault.amount * HOUR_US),
     }[fault.kind]
     counter[host] += more
     return lambda: counter.update({host: -more})
-
-
-def _trickle(world: HostWorld, fault: Fault) -> Heal:
-    here = address(fault.target)
-    world.network.slow(here, "*", True)
-    return lambda: world.network.slow(here, "*", False)
 
 
 def _reset(world: HostWorld, fault: Fault) -> None:
@@ -110,19 +105,12 @@ def _busy(world: HostWorld, fault: Fault) -> Heal:
     return over
 
 
-def _set(owner: object, name: str, during: object, usual: object) -> Heal:
-    setattr(owner, name, during)
-    return lambda: setattr(owner, name, usual)
-
-
-def _process(world: HostWorld, fault: Fault) -> Heal:
-    name = {FaultKind.DESCRIPTORS: "no_descriptors", FaultKind.THREAD: "bad_threads"}[fault.kind]
-    return _set(world.nodes[fault.target], name, True, False)
-
-
-def _server(world: HostWorld, fault: Fault) -> Heal:
-    server, broker = world.server, world.broker
+def _state(world: HostWorld, fault: Fault) -> Heal:
+    """Change one value of a process, of the store or of the log."""
+    process, server, broker = world.nodes[fault.target], world.server, world.broker
     owner, name, during, usual = {
+        FaultKind.DESCRIPTORS: (process, "no_descriptors", True, False),
+        FaultKind.THREAD: (process, "bad_threads", True, False),
         FaultKind.STORE_AWAY: (server, "away", True, False),
         FaultKind.STORE_SILENT: (server, "silent", True, False),
         FaultKind.STORE_SLOW: (server, "script_s", 1.0, 0.0),
@@ -138,10 +126,10 @@ def _server(world: HostWorld, fault: Fault) -> Heal:
         FaultKind.LOG_DAMAGE: (broker, "damages", True, False),
         FaultKind.STORE_DAMAGE: (server, "damages", True, False),
     }[fault.kind]
-    heal = _set(owner, name, during, usual)
+    setattr(owner, name, during)
 
     def over() -> None:
-        heal()
+        setattr(owner, name, usual)
         server.catch_up()
 
     return over
@@ -191,12 +179,11 @@ FAULTS: Mapping[FaultKind, Callable[[HostWorld, Fault], Heal | None]] = {
     **dict.fromkeys(_KILLS, _kill),
     **dict.fromkeys((FaultKind.FREEZE, FaultKind.STOP_COORDINATOR), _freeze),
     **dict.fromkeys((*_PEERS, *ONE_WAY), _cut),
-    **dict.fromkeys((FaultKind.WIRE, FaultKind.CLOCK), _of_a_host),
-    FaultKind.TRICKLE: _trickle,
+    **dict.fromkeys((FaultKind.WIRE, FaultKind.TRICKLE, FaultKind.CLOCK), _of_a_host),
     **dict.fromkeys((FaultKind.RESET, FaultKind.TEAR), _reset),
     FaultKind.BUSY: _busy,
-    **dict.fromkeys((FaultKind.DESCRIPTORS, FaultKind.THREAD), _process),
-    **dict.fromkeys([kind for kind in FaultKind if kind.startswith(("store-", "log-"))], _server),
+    **dict.fromkeys((FaultKind.DESCRIPTORS, FaultKind.THREAD), _state),
+    **dict.fromkeys([kind for kind in FaultKind if kind.startswith(("store-", "log-"))], _state),
     FaultKind.LEADER: _leader,
     FaultKind.ROT: _rot,
     FaultKind.RETENTION: _retention,

@@ -298,7 +298,7 @@ class VirtualProducer:
     def __init__(self, broker: Broker, process: Process, settings: Mapping[str, Any]) -> None:
         self._broker, self._settings = broker, settings
         self._process = process
-        self._context = Strand(process, "producer").context()
+        self._context = Strand(process).context()
         self._failed: list[tuple[_Waiting, KafkaError]] = []
         self._free = 0.0
 

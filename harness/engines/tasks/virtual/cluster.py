@@ -189,7 +189,7 @@ class HostWorld:
         """Keep a lifeline, and look at the heartbeat in a strand of its own."""
         end = connection.duplicate().hold()
         process = end.process
-        context = Strand(process, "lifeline").context()
+        context = Strand(process).context()
 
         def look() -> None:
             if end.gone or end.ended or process.dead:

@@ -52,7 +52,7 @@ class Process:
         self.kept: list[Any] = []
         """Tasks and threads: the finalizers of a dead process must not run."""
         self.strands: list[Strand] = []
-        self.main = Strand(self, "loop")
+        self.main = Strand(self)
         self.workers: dict[int, Strand] = {}
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
@@ -86,8 +86,8 @@ class Process:
 class Strand:
     """Something in a process that does one thing after the other."""
 
-    def __init__(self, process: Process, name: str) -> None:
-        self.process, self.name = process, name
+    def __init__(self, process: Process) -> None:
+        self.process = process
         self.busy_until = 0.0
         self.deferred: deque[asyncio.Handle] = deque()
         process.strands.append(self)
@@ -133,17 +133,16 @@ def running() -> Process:
 
 
 class _Handle(asyncio.Handle):
+    """A callback that its strand runs, keeps for later or drops."""
+
     def _run(self) -> None:
         strand = self._context.get(STRAND)  # type: ignore[attr-defined]
         if strand is None or strand.admits(self):
             super()._run()
 
 
-class _Timer(asyncio.TimerHandle):
-    def _run(self) -> None:
-        strand = self._context.get(STRAND)  # type: ignore[attr-defined]
-        if strand is None or strand.admits(self):
-            super()._run()
+class _Timer(_Handle, asyncio.TimerHandle):
+    """The same for a timer."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -278,7 +277,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process = running()
         worker = process.workers.get(id(executor))
         if worker is None:
-            worker = process.workers[id(executor)] = Strand(process, "worker")
+            worker = process.workers[id(executor)] = Strand(process)
             process.kept.append(executor)
         future = self.create_future()
         home = copy_context()
@@ -320,7 +319,7 @@ class Thread:
     def __init__(self, loop: VirtualLoop, run: Callable[[], None], name: str) -> None:
         process = running()
         self._loop, self._run = loop, run
-        self.strand = Strand(process, name)
+        self.strand = Strand(process)
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
         self._ended = self._finished = False
         process.kept.append(self)

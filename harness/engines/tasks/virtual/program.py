@@ -5,7 +5,7 @@ reference to `workload` with the shape of its topology, as any workload's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.simulator.synthetic import DigestOperator, mix
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from workloads.base import TASKS, Reference, Source, Workload
-from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, TableTask, Timeline
+from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, Timeline
 
 PLACE = "harness.engines.tasks.virtual.program"
 NOWHERE = Reference(target=f"{PLACE}:no_records")
@@ -135,8 +135,7 @@ def tasks(*, shape: str, memory: int, timeline: Timeline, rate: float | None) ->
         fan_out = len(wiring.downstream[number])
         return kind(task=number, memory=wiring.memory[number], fan_out=fan_out)
 
-    made: Callable[[str, int], TableTask] = task
-    return TableProgram(topology=topology, task=made, sources=sources, timeline=timeline)
+    return TableProgram(topology=topology, task=task, sources=sources, timeline=timeline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,13 +71,9 @@ class Server:
         self._runs: dict[str, Keys] = {}
         self._done: list[Done] = []
 
-    def keys(self, run: str) -> Keys:
-        """Return a run's keys."""
-        return self._runs.setdefault(run, Keys())
-
     def run(self, run: str, script: Callable[[Keys], Any], *, waits: bool, matters: bool) -> Any:
         """Run a script; ``waits``: its answer waits for the replicas."""
-        answer = script(self.keys(run))
+        answer = script(self._runs.setdefault(run, Keys()))
         self._done.append(Done(self.loop.now, run, script, waits, matters))
         return answer
 

@@ -41,8 +41,9 @@ class Network:
         self.loop = loop
         self.damages: Counter[str] = Counter()
         """Hosts whose bytes are wrong at times."""
+        self.slow: Counter[str] = Counter()
+        """Hosts that send and get a byte a second."""
         self._cut: Counter[tuple[str, str]] = Counter()
-        self._slow: Counter[tuple[str, str]] = Counter()
         self.ends: dict[End, None] = {}
         self.listeners: dict[tuple[str, int], Listening] = {}
         self._ports = 40_000
@@ -64,34 +65,20 @@ class Network:
 
     def is_slow(self, one: str, other: str) -> bool:
         """Return True if it carries a byte a second."""
-        return bool(self._slow[one, other] or self._slow[one, "*"] or self._slow["*", other])
+        return bool(self.slow[one] or self.slow[other])
 
     def cut(self, one: str, other: str, cut: bool, *, both_ways: bool = True) -> None:
         """Cut a link, or mend it; ``"*"`` is every other host.
 
         One way is what ``one`` sends to ``other``. Kernels give such a connection up like one that
         carries nothing."""
-        self._change(self._cut, one, other, cut, both_ways=both_ways)
+        for link in ((one, other), (other, one))[: 1 + both_ways]:
+            self._cut[link] += 1 if cut else -1
         for end in list(self.ends):
             if cut:
                 end.doubt()
             else:
                 end.pump()
-
-    def slow(self, one: str, other: str, slow: bool) -> None:
-        """Let a link carry a byte a second, or as much as before."""
-        self._change(self._slow, one, other, slow)
-
-    def _change(
-        self,
-        counter: Counter[tuple[str, str]],
-        one: str,
-        other: str,
-        more: bool,
-        both_ways: bool = True,
-    ) -> None:
-        for link in ((one, other), (other, one))[: 1 + both_ways]:
-            counter[link] += 1 if more else -1
 
     def carried(self, sender: str, receiver: str, data: bytes) -> bytes:
         """Return some bytes as they arrive."""
@@ -99,10 +86,10 @@ class Network:
             return damaged(data, self.loop.dice) if self.loop.dice.random() < DAMAGED else data
         return data
 
-    def reset(self, dice_end: End) -> None:
+    def reset(self, end: End) -> None:
         """Reset a connection at one end; the other learns it when it sends."""
-        dice_end.fail(ConnectionResetError(errno.ECONNRESET, "reset by a firewall"))
-        dice_end.gone = True
+        end.fail(ConnectionResetError(errno.ECONNRESET, "reset by a firewall"))
+        end.gone = True
 
     def died(self, process: Process) -> None:
         """Close what a killed process had open, as its kernel does."""
@@ -283,7 +270,7 @@ class End:
             return
         self._doubting = True
         loop = self.network.loop
-        loop.outside(loop.now + self.patience_s + (0 if self.out else 1.0), self._give_up, loop.now)
+        loop.outside(loop.now + self.patience_s + (0 if self.out else 1.0), self._give_up)
 
     def _hosts(self) -> tuple[str, str]:
         return self.process.host, self.peer.process.host
@@ -292,7 +279,7 @@ class End:
         """Return True unless the peer has no room for what is due."""
         return not (self.out and len(self.peer.inbox) >= KERNEL_BYTES)
 
-    def _give_up(self, since: float) -> None:
+    def _give_up(self) -> None:
         self._doubting = False
         if self.gone:
             return
@@ -327,11 +314,7 @@ class End:
             if not transport.protocol.eof_received():
                 transport.close()
             return
-        self.readable_again()
-
-    def readable_again(self) -> None:
-        """Go on reading if there is more."""
-        if self.inbox or (self.ended and self.transport is not None and not self.transport.saw_end):
+        if self.inbox or (self.ended and not transport.saw_end):
             self.readable()
 
     # -- the end -------------------------------------------------------------------------------
@@ -347,16 +330,12 @@ class End:
         """Close it, as the kernel does for a process that has ended, or has closed it."""
         self.closed = True
         if self.inbox:
-            self.inbox.clear()
-            self.peer_reset()
+            self.inbox.clear()  # a reset: what had come was never read
+            self.gone = True
+            loop = self.network.loop
+            loop.outside(loop.now + self.network.delay(), self.peer._refused)
         else:
             self.finish()
-
-    def peer_reset(self) -> None:
-        """Reset the connection: what had come was never read."""
-        self.gone = True
-        loop = self.network.loop
-        loop.outside(loop.now + self.network.delay(), self.peer._refused)
 
 
 class VirtualStreams(VirtualLoop):

@@ -155,9 +155,6 @@ class Socket:
         """As asyncio's."""
         return self
 
-    def setblocking(self, flag: bool) -> None:
-        """Do nothing: nothing here blocks."""
-
     def recv(self, size: int) -> bytes:
         """As asyncio's."""
         data = bytes(self._end.inbox[:size])
