@@ -218,7 +218,9 @@ def write_credentials(
     write_private(kafka_file(directory), "".join(lines))
     write_private(redis_file(directory), redis.url() + "\n")
     driver_configuration(directory).mkdir(mode=0o700, exist_ok=True)
-    write_private(spark_file(directory), defaults_text(settings, secret))
+    given = {"spark.authenticate.secret": secret} if secret is not None else {}
+    defaults = [f"{key} {value}\n" for key, value in {**settings, **given}.items()]
+    write_private(spark_file(directory), "".join(defaults))
     (driver_configuration(directory) / "log4j2.properties").write_text(log4j)
     addresses = {
         "kafka": kafka.bootstrap,
@@ -226,14 +228,6 @@ def write_credentials(
         "spark": settings["spark.master"],
     }
     addresses_file(directory).write_text(json.dumps(addresses, indent=2) + "\n")
-
-
-def defaults_text(settings: Mapping[str, str], secret: str | None) -> str:
-    """Return the text of spark-defaults.conf."""
-    values = dict(settings)
-    if secret is not None:
-        values["spark.authenticate.secret"] = secret
-    return "".join(f"{key} {value}\n" for key, value in values.items())
 
 
 def _escaped(value: str) -> str:

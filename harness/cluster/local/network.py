@@ -176,12 +176,10 @@ def why_not() -> str | None:
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Replace this process by the same command inside namespaces; return if it is inside.
+    """Replace this process by the same command inside namespaces.
 
     There is no internet inside, so everything must be fetched before. Raises `EnvironmentFailure`
     where the system forbids it."""
-    if inside():
-        return
     if (why := why_not()) is not None:
         raise EnvironmentFailure(
             f"this system gives the user no network namespace: {why}",
