@@ -33,7 +33,6 @@ from harness.cluster.run_directory import (
 )
 from harness.cluster.spark import (
     FIXED,
-    LOG4J,
     REPOSITORY,
     SparkAccess,
     one_rack,
@@ -140,7 +139,6 @@ class OwnedCluster(Cluster):
             redis=self.redis,
             settings=self.spark_conf(),
             secret=self.spark_access().secret,
-            log4j=LOG4J,
         )
 
     def start(self, report: Notify) -> None:

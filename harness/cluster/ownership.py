@@ -175,18 +175,13 @@ def neighbours(records: ClusterRecords | None = None) -> Sequence[ClusterRecord]
     ]
 
 
-def described(record: ClusterRecord) -> str:
-    """Return a text with the cluster's owner, backend and age."""
-    whose = "that was left up" if record.owner is None else f"of process {record.owner.pid}"
-    age = format_duration(max(0.0, time.time() - record.started_unix_s))
-    return f"a cluster {whose} ({record.backend}, up for {age}, {record.directory})"
-
-
 def warn_of_neighbours(report: Notify) -> None:
     """Report other clusters before anything is measured, because both will be slower."""
     for other in neighbours():
+        whose = "that was left up" if other.owner is None else f"of process {other.owner.pid}"
+        age = format_duration(max(0.0, time.time() - other.started_unix_s))
         report(
-            f"beside this {described(other)} runs on this machine: what is measured meanwhile is "
-            "slower, and the records say so. Better wait for its end, or take it down "
-            "(./faultline cluster status, down)"
+            f"beside this a cluster {whose} ({other.backend}, up for {age}, {other.directory}) "
+            "runs on this machine: what is measured meanwhile is slower, and the records say so. "
+            "Better wait for its end, or take it down (./faultline cluster status, down)"
         )

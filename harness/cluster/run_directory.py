@@ -25,6 +25,7 @@ from harness.cluster.processes import (
     signal_all,
     wait_until_gone,
 )
+from harness.cluster.spark import LOG4J
 from harness.errors import EnvironmentFailure, UsageError
 
 PYTHON = "faultline-python"
@@ -209,7 +210,6 @@ def write_credentials(
     redis: RedisEndpoint,
     settings: Mapping[str, str],
     secret: str | None,
-    log4j: str,
 ) -> None:
     """Write the files for clients, each readable by its owner only."""
     properties = {"bootstrap.servers": kafka.bootstrap, **kafka.java_properties()}
@@ -221,7 +221,7 @@ def write_credentials(
     given = {"spark.authenticate.secret": secret} if secret is not None else {}
     defaults = [f"{key} {value}\n" for key, value in {**settings, **given}.items()]
     write_private(spark_file(directory), "".join(defaults))
-    (driver_configuration(directory) / "log4j2.properties").write_text(log4j)
+    (driver_configuration(directory) / "log4j2.properties").write_text(LOG4J)
     addresses = {
         "kafka": kafka.bootstrap,
         "redis": f"{redis.host}:{redis.port}",

@@ -145,7 +145,6 @@ def test_credential_files_are_private_and_whole(tmp_path: Path) -> None:
         redis=RedisEndpoint(host="h", port=1, password="hidden"),
         settings={"spark.master": "spark://m:7077"},
         secret="hidden too",
-        log4j="status=error\n",
     )
     kafka = run_directory.kafka_file(tmp_path)
     assert "ssl.truststore.certificates=CA\\nPEM\n" in kafka.read_text()
