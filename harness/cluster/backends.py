@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,10 +30,6 @@ class Make(Protocol):
     def __call__(self, spec: ClusterSpec, *, keep: bool = False) -> Cluster: ...
 
 
-def _stay(arguments: Sequence[str]) -> None:
-    """Do nothing: most clusters can be made from this process."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """One kind of cluster that experiments can run on."""
@@ -47,9 +44,9 @@ class Backend:
     code: str
     """The module or package that makes its clusters; measurements on them depend on it."""
     make: Make
-    enter: Callable[[Sequence[str]], None] = _stay
+    enter: Callable[[Sequence[str]], None] = lambda arguments: None
     """Takes the arguments of a command that will make such a cluster, before anything is begun; may
-    replace this process by the same command elsewhere."""
+    replace this process by the same command elsewhere. Most can be made from this process."""
     outlives: bool = True
     """True if its clusters can outlive the process that started them."""
 
@@ -202,15 +199,11 @@ def _described(path: Path) -> Backend:
     from harness.cluster.external.settings import read_settings
 
     settings = read_settings(path)
-
-    def make(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
-        return ExternalCluster(settings, spec, remove=remove_made, keep=keep)
-
     return replace(
         _EXTERNAL,
         name=settings.name,
         capabilities=frozenset(settings.actions),
-        make=make,
+        make=partial(ExternalCluster, settings, remove=remove_made),
     )
 
 

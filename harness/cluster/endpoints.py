@@ -169,11 +169,11 @@ class RedisEndpoint:
     replicas: int = 0
     """Replicas that must have a checkpoint or a registry before it counts as stored."""
 
-    def client(self, *, on_executor: bool = False, **options: Any) -> redis.Redis:
+    def client(self, **options: Any) -> redis.Redis:
         """Return a `redis.Redis` with ``options``, which connects with its first command."""
         import redis
 
-        return redis.Redis(**self.parameters(on_executor=on_executor), **options)
+        return redis.Redis(**self.parameters(), **options)
 
     def server_version(self) -> str | None:
         """Return the version that the server itself states; None if it does not answer."""
@@ -185,7 +185,7 @@ class RedisEndpoint:
             return None
         return str(stated.get("valkey_version") or stated["redis_version"])
 
-    def parameters(self, *, on_executor: bool = False) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Return the arguments of `redis.Redis` and of its asynchronous twin."""
         secure: dict[str, Any] = {}
         if self.tls is not None:
@@ -196,8 +196,8 @@ class RedisEndpoint:
                     remedy="let the server ask for a user's name and a password instead",
                 )
         return {
-            "host": (on_executor and self.executors_host) or self.host,
-            "port": (on_executor and self.executors_port) or self.port,
+            "host": self.host,
+            "port": self.port,
             "db": self.database,
             "username": self.username,
             "password": self.password,

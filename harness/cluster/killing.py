@@ -31,16 +31,15 @@ def prepare_kill(
     name: str,
     processes: Sequence[ProcessStat],
     before: Callable[[], None] = lambda: None,
-    number: signal.Signals = signal.SIGKILL,
 ) -> Prepared:
-    """Hold these processes; `Prepared.apply` signals all of them, after it has called ``before``.
+    """Hold these processes; `Prepared.apply` kills all of them, after it has called ``before``.
 
     The one victim has that ``name``."""
     held = hold(processes)
 
     def apply() -> Sequence[Victim]:
         before()
-        done = signal_held(held, number)
+        done = signal_held(held, signal.SIGKILL)
         reached = tuple(stat.pid for stat in done.processes)
         return [
             Victim(

@@ -20,9 +20,10 @@ from typing import Any
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, Remove
-from harness.cluster.processes import Machine, identify
+from harness.cluster.processes import RUN_VARIABLE, Machine, identify
 from harness.cluster.run_directory import (
     check_room,
+    driver_configuration,
     end_processes,
     make_layout,
     make_place,
@@ -31,11 +32,12 @@ from harness.cluster.run_directory import (
     write_journal,
 )
 from harness.cluster.spark import (
-    LOG4J,
+    FIXED,
     REPOSITORY,
     SparkAccess,
-    application_settings,
-    driver_environment,
+    one_rack,
+    rack_resource,
+    server_environment,
 )
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
@@ -96,23 +98,38 @@ class OwnedCluster(Cluster):
 
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
         self.demand_started()
-        return application_settings(
-            self.spark_access(),
-            spec=self.spec,
-            jars=self.programs.connector_jars,
-            warehouse=self.run_directory / "warehouse",
-            racks=racks,
-        )
+        access, spec, rack = self.spark_access(), self.spec, one_rack(self.spec, racks)
+        conf = {
+            **FIXED,
+            "spark.master": access.master_url,
+            "spark.driver.host": access.driver_host,
+            "spark.driver.bindAddress": access.driver_host,
+            "spark.jars": ",".join(str(jar) for jar in self.programs.connector_jars),
+            "spark.executor.cores": str(spec.cores_per_worker),
+            "spark.executor.memory": f"{spec.memory_mb_per_worker}m",
+            "spark.executor.extraJavaOptions": access.java_options,
+            "spark.driver.extraJavaOptions": access.java_options,
+            "spark.pyspark.python": access.executor_python,
+            "spark.pyspark.driver.python": sys.executable,
+            "spark.sql.warehouse.dir": str(self.run_directory / "warehouse"),
+        }
+        if rack is not None:
+            conf[f"spark.executor.resource.{rack_resource(rack)}.amount"] = "1"
+        return conf
 
     def driver_environment(self) -> dict[str, str]:
         self.demand_started()
-        return driver_environment(
-            self.spark_access(),
-            java_home=self.programs.java_home,
-            spark_home=self.programs.spark_home,
-            run_directory=self.run_directory,
-            run=self.run,
-        )
+        access = self.spark_access()
+        return {
+            **server_environment(self.programs.java_home, self.programs.spark_home),
+            "SPARK_CONF_DIR": str(driver_configuration(self.run_directory)),
+            "SPARK_LOCAL_DIRS": str(self.run_directory / "spark-local"),
+            "SPARK_LOCAL_IP": access.driver_host,
+            # PySpark sends this to the executors, whatever spark.pyspark.python says.
+            "PYSPARK_PYTHON": access.executor_python,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            RUN_VARIABLE: self.run,
+        }
 
     def write_credentials(self) -> None:
         """Write the files with which people and programs connect."""
@@ -122,7 +139,6 @@ class OwnedCluster(Cluster):
             redis=self.redis,
             settings=self.spark_conf(),
             secret=self.spark_access().secret,
-            log4j=LOG4J,
         )
 
     def start(self, report: Notify) -> None:

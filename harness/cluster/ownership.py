@@ -27,15 +27,9 @@ from typing import Any
 
 import msgspec
 
-from harness.cluster.processes import (
-    Machine,
-    ProcessIdentity,
-    ProcessStat,
-    is_alive,
-)
+from harness.cluster.processes import Machine, ProcessIdentity, is_alive
 from harness.cluster.run_directory import (
     end_processes,
-    processes_of,
     remove_run_directory,
     remove_secrets,
 )
@@ -77,10 +71,6 @@ class ClusterRecord:
         # directory on a network file system, a container) cannot be judged from here.
         return self.machine.hostname == here.hostname and self.machine.boot != here.boot
 
-    def processes(self) -> list[ProcessStat]:
-        """Return its living processes, by environment and by journal."""
-        return processes_of(self.run, self.directory)
-
 
 def state_directory() -> Path:
     """Return ``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``.
@@ -111,10 +101,6 @@ class ClusterRecords:
         draft.write_bytes(msgspec.json.encode(record, enc_hook=str))
         draft.rename(self._path(record.run))
 
-    def remove(self, run: str) -> None:
-        """Remove a cluster's record, which may be gone already."""
-        self._path(run).unlink(missing_ok=True)
-
     def records(self) -> list[ClusterRecord]:
         """Return all clusters on record, oldest first."""
         found = [_read_record(path) for path in self.root.glob("*.json")]
@@ -127,19 +113,18 @@ class ClusterRecords:
         """Remove every abandoned cluster and return the removed ones; those in use stay."""
         here = Machine.here()
         with self._locked():
-            dead = [record for record in self.records() if record.abandoned(here)]
-            return [record for record in dead if self._cleaned_up(record, report, remove)]
-
-    def _cleaned_up(self, record: ClusterRecord, report: Notify, remove: Remove) -> bool:
-        report(f"removing what a dead run left behind: {record.directory}")
-        try:
-            self.clean_up(record, remove)
-        except EnvironmentFailure as failure:
-            # A daemon or a foreign broker that does not answer now must not prevent other starts.
-            # The record stays, so that a later start tries again.
-            report(f"some of it is still there: {failure.what}")
-            return False
-        return True
+            removed = []
+            for record in [one for one in self.records() if one.abandoned(here)]:
+                report(f"removing what a dead run left behind: {record.directory}")
+                try:
+                    self.clean_up(record, remove)
+                except EnvironmentFailure as failure:
+                    # A daemon or a foreign broker that does not answer now must not prevent other
+                    # starts. The record stays, so that a later start tries again.
+                    report(f"some of it is still there: {failure.what}")
+                else:
+                    removed.append(record)
+            return removed
 
     def clean_up(self, record: ClusterRecord, remove: Remove) -> None:
         """Kill all processes of a cluster; remove its backend's parts, its directory, its record.
@@ -152,7 +137,7 @@ class ClusterRecords:
             remove_secrets(record.directory)
         else:
             remove_run_directory(record.directory)
-        self.remove(record.run)
+        self._path(record.run).unlink(missing_ok=True)  # another harness may have removed it
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -190,18 +175,13 @@ def neighbours(records: ClusterRecords | None = None) -> Sequence[ClusterRecord]
     ]
 
 
-def described(record: ClusterRecord) -> str:
-    """Return a text with the cluster's owner, backend and age."""
-    whose = "that was left up" if record.owner is None else f"of process {record.owner.pid}"
-    age = format_duration(max(0.0, time.time() - record.started_unix_s))
-    return f"a cluster {whose} ({record.backend}, up for {age}, {record.directory})"
-
-
 def warn_of_neighbours(report: Notify) -> None:
     """Report other clusters before anything is measured, because both will be slower."""
     for other in neighbours():
+        whose = "that was left up" if other.owner is None else f"of process {other.owner.pid}"
+        age = format_duration(max(0.0, time.time() - other.started_unix_s))
         report(
-            f"beside this {described(other)} runs on this machine: what is measured meanwhile is "
-            "slower, and the records say so. Better wait for its end, or take it down "
-            "(./faultline cluster status, down)"
+            f"beside this a cluster {whose} ({other.backend}, up for {age}, {other.directory}) "
+            "runs on this machine: what is measured meanwhile is slower, and the records say so. "
+            "Better wait for its end, or take it down (./faultline cluster status, down)"
         )

@@ -17,7 +17,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 RUN_VARIABLE = "FAULTLINE_RUN"
@@ -346,15 +346,10 @@ def signal_all(
         for process in held:
             process.close()
         if more.processes:
-            done = (
-                more
-                if done is None or not done.processes
-                else Signalled(
-                    processes=done.processes + more.processes,
-                    began_unix_s=done.began_unix_s,
-                    at_unix_s=more.at_unix_s,
-                )
-            )
+            if done is not None and done.processes:
+                processes = done.processes + more.processes
+                more = replace(more, processes=processes, began_unix_s=done.began_unix_s)
+            done = more
     if done is None:
         now = time.time()
         return Signalled(processes=(), began_unix_s=now, at_unix_s=now)

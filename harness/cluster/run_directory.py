@@ -25,6 +25,7 @@ from harness.cluster.processes import (
     signal_all,
     wait_until_gone,
 )
+from harness.cluster.spark import LOG4J
 from harness.errors import EnvironmentFailure, UsageError
 
 PYTHON = "faultline-python"
@@ -209,7 +210,6 @@ def write_credentials(
     redis: RedisEndpoint,
     settings: Mapping[str, str],
     secret: str | None,
-    log4j: str,
 ) -> None:
     """Write the files for clients, each readable by its owner only."""
     properties = {"bootstrap.servers": kafka.bootstrap, **kafka.java_properties()}
@@ -218,22 +218,16 @@ def write_credentials(
     write_private(kafka_file(directory), "".join(lines))
     write_private(redis_file(directory), redis.url() + "\n")
     driver_configuration(directory).mkdir(mode=0o700, exist_ok=True)
-    write_private(spark_file(directory), defaults_text(settings, secret))
-    (driver_configuration(directory) / "log4j2.properties").write_text(log4j)
+    given = {"spark.authenticate.secret": secret} if secret is not None else {}
+    defaults = [f"{key} {value}\n" for key, value in {**settings, **given}.items()]
+    write_private(spark_file(directory), "".join(defaults))
+    (driver_configuration(directory) / "log4j2.properties").write_text(LOG4J)
     addresses = {
         "kafka": kafka.bootstrap,
         "redis": f"{redis.host}:{redis.port}",
         "spark": settings["spark.master"],
     }
     addresses_file(directory).write_text(json.dumps(addresses, indent=2) + "\n")
-
-
-def defaults_text(settings: Mapping[str, str], secret: str | None) -> str:
-    """Return the text of spark-defaults.conf."""
-    values = dict(settings)
-    if secret is not None:
-        values["spark.authenticate.secret"] = secret
-    return "".join(f"{key} {value}\n" for key, value in values.items())
 
 
 def _escaped(value: str) -> str:

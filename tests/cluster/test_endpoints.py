@@ -106,7 +106,7 @@ def test_redis_is_reached_by_the_address_of_where_one_stands() -> None:
         host="out", port=1, executors_host="in", executors_port=2, username="u", password="a/b"
     )
     outside = redis.client().connection_pool.connection_kwargs
-    inside = redis.client(on_executor=True).connection_pool.connection_kwargs
+    inside = redis.for_executors().client().connection_pool.connection_kwargs
     assert (outside["host"], outside["port"], outside["username"]) == ("out", 1, "u")
     assert (inside["host"], inside["port"]) == ("in", 2)
     assert redis.url() == "redis://u:a%2Fb@out:1/0"
@@ -145,7 +145,6 @@ def test_credential_files_are_private_and_whole(tmp_path: Path) -> None:
         redis=RedisEndpoint(host="h", port=1, password="hidden"),
         settings={"spark.master": "spark://m:7077"},
         secret="hidden too",
-        log4j="status=error\n",
     )
     kafka = run_directory.kafka_file(tmp_path)
     assert "ssl.truststore.certificates=CA\\nPEM\n" in kafka.read_text()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import platform
 import shutil
 import signal
 import socket
@@ -23,7 +22,6 @@ from harness.cluster.agent.finding import Finder, Part, Processes
 from harness.cluster.agent.instants import ahead_of_others, wait_until
 from harness.cluster.agent.network import DataNetwork
 from harness.cluster.agent.ports import free_port
-from harness.cluster.links import Bytes, WorkerLink
 from harness.cluster.processes import (
     PROGRAM_VARIABLE,
     RUN_VARIABLE,
@@ -89,13 +87,9 @@ class Ended:
 class Facts:
     """A machine as it is."""
 
-    hostname: str
-    cores: int
     memory_bytes: int
     free_disk_bytes: int
     """Where the run's directory is."""
-    unix_s: float
-    python: str
 
 
 @dataclass(slots=True)
@@ -117,7 +111,7 @@ class _Armed:
     dropped: threading.Event = field(default_factory=threading.Event)
 
 
-class Agent(Files):
+class Agent(Files, DataNetwork):
     """The processes of one run on this machine.
 
     Each is in a session of its own (Ctrl-C in the terminal reaches the harness, which then stops
@@ -126,9 +120,9 @@ class Agent(Files):
 
     def __init__(self, run: str, directory: Path, environment: Mapping[str, str]) -> None:
         """``environment``: of everything that is started; nothing else is inherited."""
-        super().__init__(directory)
+        Files.__init__(self, directory)
+        DataNetwork.__init__(self, run)
         self._run, self._environment = run, environment
-        self._network = DataNetwork(run)
         self._children: dict[int, _Child] = {}
         self._armed: dict[int, _Armed] = {}
         self._numbers = itertools.count(1)
@@ -136,12 +130,8 @@ class Agent(Files):
     def facts(self) -> Facts:
         """Return what the machine has."""
         return Facts(
-            hostname=os.uname().nodename,
-            cores=len(os.sched_getaffinity(0)),
             memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
             free_disk_bytes=shutil.disk_usage(self._directory).free,
-            unix_s=time.time(),
-            python=platform.python_version(),
         )
 
     def clock_unix_s(self) -> float:
@@ -308,9 +298,8 @@ class Agent(Files):
                 self._reaped(number)
 
     def _programs(self) -> set[ProcessIdentity]:
-        children = [child for child in list(self._children.values()) if child.is_program]
-        found = (child.identity for child in children)
-        return {identity for identity in found if identity is not None}
+        children = list(self._children.values())
+        return {one.identity for one in children if one.is_program and one.identity is not None}
 
     def free_port(self, host: str) -> int:
         """Return a TCP port of an address of this machine on which nothing listens now."""
@@ -337,36 +326,6 @@ class Agent(Files):
         ):
             if str(place) not in used:
                 shutil.rmtree(place, ignore_errors=True)
-
-    def open_network(self, address: str, others: Sequence[str]) -> None:
-        """Count what goes between this machine's address and others; be ready to cut it off.
-
-        Raises `EnvironmentFailure` with what to grant (`harness.cluster.agent.network`)."""
-        self._network.open(address, others)
-
-    def cut_off(self) -> None:
-        """Let no byte pass between the addresses."""
-        self._network.cut()
-
-    def heal(self) -> None:
-        """Let bytes pass again."""
-        self._network.heal()
-
-    def shapes(self) -> list[str]:
-        """Return the kinds of link that can be laid."""
-        return sorted(self._network.shapes())
-
-    def shape(self, link: WorkerLink | None) -> None:
-        """Lay a link between the addresses; None takes it away."""
-        self._network.shape(link)
-
-    def crossed(self) -> Bytes:
-        """Return the bytes between the addresses."""
-        return self._network.counted()
-
-    def close_network(self) -> None:
-        """Undo all of that. May be called twice."""
-        self._network.close()
 
 
 def _directories_of(pid: int) -> set[str]:

@@ -17,7 +17,8 @@ _POLL_S = 0.02
 _PORT_TAKEN = ("address already in use", "bindexception")
 _DISK_FULL = ("no space left on device", "disk quota exceeded")
 _FULL_BYTES = 16 << 20
-_LAST_LINES = 12
+_SEARCHED_LINES = 200
+_SHOWN_LINES = 12
 
 
 class Server(ABC):
@@ -41,6 +42,12 @@ class Server(ABC):
         self._begun_s = 0.0
         self._attempts = 0
 
+    @property
+    def process(self) -> LaunchedProcess:
+        """Its process, which `begin` has started."""
+        assert self.child is not None, "begin() comes first"
+        return self.child
+
     def begin(self) -> None:
         """Start the process; `ready` becomes True when it answers."""
         self._begun_s = time.monotonic()
@@ -53,8 +60,7 @@ class Server(ABC):
 
     def begin_again(self) -> None:
         """Start a killed server again, at its addresses and with what it had stored."""
-        assert self.child is not None, "it was started"
-        self.child.wait()
+        self.process.wait()
         self._begun_s, self.down = time.monotonic(), False
         self.lives += 1
         self.child = self.launch_again()
@@ -71,38 +77,29 @@ class Server(ABC):
         """Return True if it answers; start it again on other ports if one was taken meanwhile.
 
         Raises `EnvironmentFailure` when the process has ended or the time is up."""
-        assert self.child is not None, "begin() comes first"
-        if self.child.poll() is None and self.answers():
+        if self.process.poll() is None and self.answers():
             return True
-        if self.lost_a_port():
+        if _mentions(_PORT_TAKEN, _last_lines(self.process)):  # it may take a minute to die
             self.try_other_ports()
-        elif self.child.poll() is not None:
-            raise failure(f"{self.title} did not start", self.child)
+        elif self.process.poll() is not None:
+            raise failure(f"{self.title} did not start", self.process)
         self.check_deadline()
         return False
 
     def check_deadline(self) -> None:
         """Raise `EnvironmentFailure` when the start has taken too long."""
         if time.monotonic() - self._begun_s > self.limit_s:
-            assert self.child is not None
             limit = format_duration(self.limit_s)
-            raise failure(f"{self.title} did not answer within {limit}", self.child)
-
-    def lost_a_port(self) -> bool:
-        """Return True if another process bound a port first.
-
-        Such a server may take a minute to die."""
-        assert self.child is not None
-        return _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
+            raise failure(f"{self.title} did not answer within {limit}", self.process)
 
     def try_other_ports(self) -> None:
         """Start again. Raises `EnvironmentFailure` after `port_attempts` starts."""
-        assert self.child is not None
-        self.child.end()
-        self.child.wait()
+        process = self.process
+        process.end()
+        process.wait()
         if self._attempts >= self.port_attempts:
-            raise failure(f"{self.title} found its ports taken", self.child)
-        self.child.log.rename(self.child.log.with_suffix(f".attempt{self._attempts}.log"))
+            raise failure(f"{self.title} found its ports taken", process)
+        process.log.rename(process.log.with_suffix(f".attempt{self._attempts}.log"))
         self._attempts += 1
         self._begun_s = time.monotonic()
         self.child = self.launch()
@@ -144,8 +141,8 @@ def wait_for(
 
 def failure(what: str, child: LaunchedProcess) -> EnvironmentFailure:
     """Return an error with the process's state, its last log lines and a remedy."""
-    lines = _last_lines(child.log_text(), 200)
-    last = [line for line in lines if not line.startswith("\tat ")][-_LAST_LINES:]
+    lines = _last_lines(child)
+    last = [line for line in lines if not line.startswith("\tat ")][-_SHOWN_LINES:]
     shown = "\n".join(f"    {line}" for line in last) or "    (it wrote nothing)"
     return EnvironmentFailure(
         f"{what}; it {child.state()}. The last lines of {child.log}:\n{shown}",
@@ -171,5 +168,6 @@ def _mentions(needles: Iterable[str], lines: list[str]) -> bool:
     return any(needle in text for needle in needles)
 
 
-def _last_lines(text: str, count: int) -> list[str]:
-    return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
+def _last_lines(child: LaunchedProcess) -> list[str]:
+    lines = child.log_text().splitlines()
+    return [line.rstrip() for line in lines if line.strip()][-_SEARCHED_LINES:]

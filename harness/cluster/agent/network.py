@@ -58,7 +58,9 @@ table inet {table} {{
 
 
 class DataNetwork:
-    """The network between this machine and the others of a run; nothing is laid before `open`."""
+    """The network between this machine and the others of a run.
+
+    Nothing is laid before `open_network`."""
 
     def __init__(self, run: str) -> None:
         self._table = PREFIX + run
@@ -70,7 +72,7 @@ class DataNetwork:
         self._guard: subprocess.Popen[bytes] | None = None
         self._shapes: frozenset[str] | None = None
 
-    def open(self, address: str, others: Sequence[str]) -> None:
+    def open_network(self, address: str, others: Sequence[str]) -> None:
         """Count what goes between ``address`` and the others, and be ready to cut it.
 
         Raises `EnvironmentFailure` with what to grant."""
@@ -83,10 +85,10 @@ class DataNetwork:
         except FileNotFoundError as error:
             raise _refused(f"there is no program {error.filename}") from error
         except EnvironmentFailure:
-            self.close()
+            self.close_network()
             raise
 
-    def cut(self) -> None:
+    def cut_off(self) -> None:
         """Let no byte pass between this machine and the others."""
         self._nft(f"add rule inet {self._table} wall drop\n")
 
@@ -94,7 +96,7 @@ class DataNetwork:
         """Let bytes pass again."""
         self._nft(f"flush chain inet {self._table} wall\n")
 
-    def counted(self) -> Bytes:
+    def crossed(self) -> Bytes:
         """Return what has passed."""
         text = self._nft(f"list counters table inet {self._table}\n")
         words = text.split()
@@ -125,7 +127,7 @@ class DataNetwork:
         for device in _DEVICES:
             lay(link, device, self._tc)
 
-    def close(self) -> None:
+    def close_network(self) -> None:
         """Undo everything; return when it is done. May be called twice."""
         if self._guard is not None:
             assert self._guard.stdin is not None

@@ -189,8 +189,8 @@ class FarPlace(Place):
 class LaunchedProcess:
     """One process that was started through an agent."""
 
-    def __init__(self, name: str, place: Place, started: Started, log_name: str) -> None:
-        self.name, self.pid, self.identity = name, started.pid, started.identity
+    def __init__(self, place: Place, started: Started, log_name: str) -> None:
+        self.pid, self.identity = started.pid, started.identity
         self.ended: Ended | None = None
         self._place, self._number, self._log_name = place, started.number, log_name
 
@@ -266,7 +266,7 @@ class Launcher:
             log_name=title,
             directory=None if directory is None else str(directory),
         )
-        return LaunchedProcess(name, self.place, started, title)
+        return LaunchedProcess(self.place, started, title)
 
     def free_port(self) -> int:
         """Return a TCP port of `host` on which nothing listens now."""

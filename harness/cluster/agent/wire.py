@@ -135,13 +135,9 @@ class Caller:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[msgspec.Raw]] = {}
         self._frames = Frames()
-        self._lost: str | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def lost(self) -> str | None:
+        self.lost: str | None = None
         """Why no more answers come; None while they do."""
-        return self._lost
+        self._lock = threading.Lock()
 
     def call(self, method: str, arguments: Mapping[str, Any], *, within_s: float) -> msgspec.Raw:
         """Send a request and wait for its result.
@@ -154,8 +150,8 @@ class Caller:
             name: msgspec.Raw(msgspec.msgpack.encode(value)) for name, value in arguments.items()
         }
         with self._lock:
-            if self._lost is not None:
-                raise self._failure(self._lost)
+            if self.lost is not None:
+                raise self._failure(self.lost)
             self._waiting[number] = answer
         try:
             self._send(frame(Request(number, method, raw)))
@@ -188,7 +184,7 @@ class Caller:
     def lose(self, why: str) -> None:
         """Fail every call that waits, and all later ones."""
         with self._lock:
-            self._lost = self._lost or why
+            self.lost = self.lost or why
             waiting, self._waiting = list(self._waiting.values()), {}
         for answer in waiting:
             if not answer.done():

@@ -23,12 +23,9 @@ def prepare(server: Server, name: str, action: Action) -> Prepared:
         )
     if action is Action.RESTART:
         return Prepared(lambda: [_start_again(server, name)])
-    assert server.child is not None, "it was started"
-    found = server.child.identity
+    found = server.process.identity
     host = (
-        None
-        if found is None
-        else HostProcess(worker="", pid=found.pid, started_ticks=found.started_ticks)
+        HostProcess(worker="", pid=found.pid, started_ticks=found.started_ticks) if found else None
     )
     part = Part(node=name, worker="", shared=True, host=host)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -147,9 +147,8 @@ class LocalCluster(OwnedCluster):
             server.check()
 
     def capabilities(self) -> frozenset[Action]:
-        broken = {Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME}
-        cut = {Action.CUT, Action.HEAL} if self._network.cuts else set()
-        return frozenset(broken | cut)
+        cut = (Action.CUT, Action.HEAL) if self._network.cuts else ()
+        return frozenset((*breaking.ACTIONS, *cut))
 
     def breakable(self) -> Collection[str]:
         return self._servers()
@@ -259,13 +258,10 @@ class LocalCluster(OwnedCluster):
             lambda node, incarnation: Worker(
                 self._daemons_of(node.worker),
                 self._master,
-                name=node.worker,
-                rack=node.rack,
-                host=node.host,
-                cores=self.spec.cores_per_worker,
-                memory_mb=self.spec.memory_mb_per_worker,
+                node,
+                self.spec,
+                self._network,
                 incarnation=incarnation,
-                within=self._network.within,
             ),
             self._network,
             before=before,
@@ -285,10 +281,9 @@ class LocalCluster(OwnedCluster):
         _check(spec)
         if isinstance(self._network, Namespaces):
             return False
-        assert self._workers is not None, "it is running"
         self.health()
         report("starting Spark workers of another shape")
-        before = self._workers.end()
+        before = self.workers.end()
         self.spec, self._nodes = spec, nodes_of(spec, self._network.worker_host)
         self._workers = self._new_workers(before=before)
         wait_for(self._workers.begin(), report)
@@ -302,13 +297,13 @@ class LocalCluster(OwnedCluster):
         first: list[Server] = [*self._brokers, *self._stores, self._master]
         for server in first:
             server.begin()
-        wait_for(first, report, then=self._begin_workers)
+        # A worker without a master retries after 5 to 15 s, so they come after it.
+        wait_for(
+            first,
+            report,
+            then=lambda server: self.workers.begin() if server is self._master else (),
+        )
         self.write_credentials()
-
-    def _begin_workers(self, server: Server) -> Iterable[Server]:
-        """Start the workers after the master: one without a master retries after 5 to 15 s."""
-        assert self._workers is not None, "it was built before"
-        return self._workers.begin() if server is self._master else ()
 
     def ended(self) -> None:
         self._network.close()

@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.cluster.links import (
@@ -50,7 +50,6 @@ class Namespaces(Loopback):
 
     def __init__(self) -> None:
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
-        self._relay: Callable[[str], None] | None = None
 
     def worker_host(self, rack: int, number: int) -> str:
         """Return the worker's address on the bridge."""
@@ -63,9 +62,9 @@ class Namespaces(Loopback):
             f"addr add {self.host}/16 dev {self._bridge}",
             f"link set {self._bridge} up",
         )
-        self._relay = lambda worker: self._lay(run, directory, worker, workers[worker])
+        self._run, self._directory, self._addresses = run, directory, workers
         for worker in workers:
-            self._relay(worker)
+            self._lay(worker)
 
     def within(self, worker: str, command: Sequence[str]) -> list[str]:
         if self._holders[worker].poll() is not None:
@@ -104,7 +103,7 @@ class Namespaces(Loopback):
         self._holders.clear()
         subprocess.run(["ip", "link", "del", self._bridge], check=False, capture_output=True)
 
-    def _lay(self, run: str, directory: Path, worker: str, address: str) -> None:
+    def _lay(self, worker: str) -> None:
         """Start a process that keeps the worker's namespace while no worker runs in it.
 
         A worker that is started again finds its address, its cable and its counters. The process
@@ -113,12 +112,12 @@ class Namespaces(Loopback):
             ["unshare", "--net", "--", "sh", "-c", "echo; exec cat"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"PATH": os.environ.get("PATH", os.defpath), RUN_VARIABLE: run},
+            env={"PATH": os.environ.get("PATH", os.defpath), RUN_VARIABLE: self._run},
             start_new_session=True,
         )
         self._holders[worker] = holder
         if (identity := identify(holder.pid)) is not None:
-            write_journal(directory, f"network of {worker}", identity)
+            write_journal(self._directory, f"network of {worker}", identity)
         assert holder.stdout is not None
         holder.stdout.readline()
         cable = _cable(worker)
@@ -129,7 +128,7 @@ class Namespaces(Loopback):
         )
         _ip(
             "link set lo up",
-            f"addr add {address}/16 dev eth0",
+            f"addr add {self._addresses[worker]}/16 dev eth0",
             "link set eth0 up",
             prefix=self._enter(worker),
         )
@@ -138,11 +137,10 @@ class Namespaces(Loopback):
         """Replace a namespace whose keeping process was ended, by someone else.
 
         New processes could not reach those inside any more, so the cable is removed as well."""
-        assert self._relay is not None, "it was never laid"
         holder = self._holders.pop(worker)
         holder.communicate()
         _unplug(worker)
-        self._relay(worker)
+        self._lay(worker)
 
     def _enter(self, worker: str) -> list[str]:
         return ["nsenter", "--net", "--target", str(self._holders[worker].pid), "--"]
@@ -176,12 +174,10 @@ def why_not() -> str | None:
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Replace this process by the same command inside namespaces; return if it is inside.
+    """Replace this process by the same command inside namespaces.
 
     There is no internet inside, so everything must be fetched before. Raises `EnvironmentFailure`
     where the system forbids it."""
-    if inside():
-        return
     if (why := why_not()) is not None:
         raise EnvironmentFailure(
             f"this system gives the user no network namespace: {why}",

@@ -80,13 +80,12 @@ class KafkaBroker(Server):
     def ready(self) -> bool:
         if not self._formatting:
             return super().ready()
-        assert self.child is not None
-        code = self.child.poll()
+        code = self.process.poll()
         if code is None:
             self.check_deadline()
             return False
         if code != 0:
-            raise failure("the Kafka broker's storage could not be formatted", self.child)
+            raise failure("the Kafka broker's storage could not be formatted", self.process)
         self._formatting = False
         self.child = self.launch_again()
         return False
@@ -94,8 +93,7 @@ class KafkaBroker(Server):
     def answers(self) -> bool:
         from confluent_kafka import KafkaException
 
-        assert self.child is not None
-        if STARTED not in self.child.log_text():
+        if STARTED not in self.process.log_text():
             return False
         try:
             replace(self.endpoint, bootstrap=self.client).admin().list_topics(timeout=5)
@@ -156,8 +154,7 @@ class Tunnel(Server):
         return self.launcher.spawn(self._name, command, directory=home)
 
     def answers(self) -> bool:
-        assert self.child is not None
-        return LISTENING in self.child.log_text()
+        return LISTENING in self.process.log_text()
 
 
 _READY = re.compile("[Rr]eady to accept connections")
@@ -217,8 +214,7 @@ class RedisDaemon(Server):
     def answers(self) -> bool:
         # The password goes to the port only after our own process has reported that it listens:
         # another process that bound the port first would receive it otherwise.
-        assert self.child is not None
-        if not _READY.search(self.child.log_text()):
+        if not _READY.search(self.process.log_text()):
             return False
         with self.endpoint.client(socket_timeout=5) as client:
             try:

@@ -129,8 +129,8 @@ def test_files_are_private_and_below_the_runs_directory(agent: Agent) -> None:
 
 def test_it_knows_its_machine(agent: Agent) -> None:
     facts = agent.facts()
-    assert facts.cores == len(os.sched_getaffinity(0))
-    assert facts.memory_bytes > facts.cores
+    assert facts.memory_bytes > 1 << 20
+    assert facts.free_disk_bytes > 0
     assert abs(agent.clock_unix_s() - time.time()) < 1
 
 
