@@ -22,7 +22,7 @@ from harness.text import Notify
 RUN_LABEL = "faultline.run"
 """On every container and network of a cluster: its run."""
 ROLE_LABEL = "faultline.role"
-"""On a container: kafka, redis, master, or the worker's name."""
+"""On a container: its worker's name, or "once" for one that lives for a command."""
 IMAGE_LABEL = "faultline.image"
 """On every image that was built here: the hash of what it was built from."""
 
