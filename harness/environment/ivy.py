@@ -26,6 +26,7 @@ STALL_DEADLINE_S = 300.0
 _POLL_S = 0.2
 _CONNECT_MS, _READ_MS = 30_000, 120_000
 _PATTERN = "[organisation].[artifact]-[revision].[ext]"
+"""The name of a file, as `harness.environment.jars.Jar.name`."""
 
 # The bundles of Debian, Fedora and openSUSE.
 _SYSTEM_CERTIFICATES = (
