@@ -84,15 +84,7 @@ def probe(executable: Path, source: str) -> Java | str:
 
     Returns the reason where it cannot be used."""
     try:
-        answer = subprocess.run(
-            [executable, "-XshowSettings:properties", "--list-modules"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=PROBE_DEADLINE_S,
-            check=False,
-        )
+        answer = answer_of(executable, "-XshowSettings:properties", "--list-modules")
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{executable} does not run: {error}"
     said = answer.stderr + answer.stdout
@@ -119,6 +111,19 @@ def probe(executable: Path, source: str) -> Java | str:
         build=stated("java.runtime.version"),
         vendor=stated("java.vendor"),
         source=source,
+    )
+
+
+def answer_of(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program for what it says of itself. Raises `OSError` or `subprocess.TimeoutExpired`."""
+    return subprocess.run(
+        [*command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=PROBE_DEADLINE_S,
+        check=False,
     )
 
 
