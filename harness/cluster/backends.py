@@ -221,8 +221,8 @@ def _machines(path: Path) -> Backend:
     return replace(
         _MACHINES,
         name=machines.name,
-        capabilities=_BREAK | _CUT if machines.file.cuts else _BREAK,
-        breaks=frozenset({*broker_names(machines.file.brokers), STORE}),
+        capabilities=_BREAK | _CUT if machines.cuts else _BREAK,
+        breaks=frozenset({*broker_names(machines.brokers), STORE}),
         make=make,
     )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from harness.cache import cache_directory
+from harness.cache import cache_directory, sha256
 from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
 
@@ -25,6 +25,8 @@ STALL_DEADLINE_S = 300.0
 """Limit of a time without any arrival, after which Ivy is stopped."""
 _POLL_S = 0.2
 _CONNECT_MS, _READ_MS = 30_000, 120_000
+_PATTERN = "[organisation].[artifact]-[revision].[ext]"
+"""The name of a file, as `harness.environment.jars.Jar.name`."""
 
 # The bundles of Debian, Fedora and openSUSE.
 _SYSTEM_CERTIFICATES = (
@@ -44,8 +46,8 @@ def pyspark_jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-def settings(*, cache: Path, pattern: str, poms: bool) -> str:
-    """Return Ivy's settings: Maven Central alone, files kept under ``cache`` by ``pattern``.
+def settings(*, cache: Path, poms: bool) -> str:
+    """Return Ivy's settings: Maven Central alone, files kept in ``cache`` by group and version.
 
     Without ``poms`` only the named files are fetched. Ivy's own checksums are off for them:
     they would double the requests, and the caller checks a stronger one."""
@@ -55,7 +57,7 @@ def settings(*, cache: Path, pattern: str, poms: bool) -> str:
   <timeout-constraints>
     <timeout-constraint name="patient" connectionTimeout="{_CONNECT_MS}" readTimeout="{_READ_MS}"/>
   </timeout-constraints>
-  <caches defaultCacheDir={quoteattr(str(cache))} artifactPattern={quoteattr(pattern)}/>
+  <caches defaultCacheDir={quoteattr(str(cache))} artifactPattern="{_PATTERN}"/>
   <resolvers>
     <ibiblio name="central" m2compatible="true" usepoms="{str(poms).lower()}"
              checksums="{checksums}" timeoutConstraint="patient"/>
@@ -123,7 +125,7 @@ def network_options(java: Java, environment: Mapping[str, str]) -> list[str]:
     options = _proxy_options(environment)
     bundle = _certificates(java, environment)
     if bundle is not None:
-        store = cache_directory() / f"certificates-{_digest(bundle)}.jks"
+        store = cache_directory() / f"certificates-{sha256(bundle)[:12]}.jks"
         if not store.is_file():
             part = store.with_suffix(f".{os.getpid()}")
             part.write_bytes(trust_store(bundle.read_text(errors="replace")))
@@ -164,10 +166,6 @@ def _certificates(java: Java, environment: Mapping[str, str]) -> Path | None:
     if java.source != "wheel":
         return None
     return next((Path(name) for name in _SYSTEM_CERTIFICATES if Path(name).is_file()), None)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
 _STORE_PASSWORD = "changeit"  # Java's customary one: it guards against damage, not people

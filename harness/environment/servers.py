@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from harness.environment.jars import LOCK, locked_jars
-from harness.environment.java import PROBE_DEADLINE_S, find_java
+from harness.environment.java import answer_of, find_java
 from harness.environment.redis_server import find_redis
 from harness.errors import EnvironmentFailure
 
@@ -60,15 +60,7 @@ def _java() -> tuple[str, str]:
 
 @functools.cache
 def _redis() -> str:
-    done = subprocess.run(
-        [find_redis(_quietly, fetch=False), "--version"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-        timeout=PROBE_DEADLINE_S,
-        check=False,
-    )
+    done = answer_of(find_redis(_quietly, fetch=False), "--version")
     match = re.search(r"v=(\S+)", done.stdout + done.stderr)
     return match[1] if match else UNKNOWN
 

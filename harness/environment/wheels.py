@@ -53,8 +53,10 @@ def _install(lock: Path, final: Path, *, what: str, python: str | None) -> None:
         target = Path(scratch, "unpacked")
         done = _run(_command(_installer(what), lock, target, python))
         if done.returncode != 0:
+            last = [line for line in done.stderr.splitlines() if line.strip()][-6:]
             raise EnvironmentFailure(
-                f"{what} could not be fetched; the installer's last words:\n{_tail(done.stderr)}",
+                f"{what} could not be fetched; the installer's last words:\n"
+                + "\n".join(f"    {line}" for line in last),
                 remedy="see to it that the package index can be reached (proxy settings are taken "
                 "from the environment and from pip's or uv's configuration), then start again",
             )
@@ -109,8 +111,3 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 127, stdout="", stderr=str(error))
-
-
-def _tail(text: str, lines: int = 6) -> str:
-    kept = [line for line in text.splitlines() if line.strip()][-lines:]
-    return "\n".join(f"    {line}" for line in kept)

@@ -186,7 +186,7 @@ def nodes_of_files(
         **commands,
     }
     path = described(directory, {f"commands.{name}": text for name, text in given.items()})
-    return ExternalNodes(read_settings(path), {"PATH": "/usr/bin:/bin"}, per_worker)
+    return ExternalNodes(read_settings(path), per_worker)
 
 
 PROCESSES = {

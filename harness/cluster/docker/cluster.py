@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 from harness.cluster.base import ClusterSpec, nodes_of
 from harness.cluster.docker import daemon
@@ -30,14 +29,7 @@ class DockerCluster(FarCluster[ContainerPlace]):
     backend = "docker"
     kind_of_place = "the container of"
 
-    def __init__(
-        self,
-        spec: ClusterSpec,
-        run_directory: Path | None = None,
-        *,
-        remove: Remove,
-        keep: bool = False,
-    ) -> None:
+    def __init__(self, spec: ClusterSpec, *, remove: Remove, keep: bool = False) -> None:
         if spec.racks * spec.workers_per_rack > _MOST_WORKERS:
             raise UsageError(
                 f"a cluster in containers has at most {_MOST_WORKERS} workers",
@@ -45,7 +37,7 @@ class DockerCluster(FarCluster[ContainerPlace]):
             )
         self.containers = Containers(spec.workers_per_rack)
         self._places: dict[str, ContainerPlace] = {}
-        super().__init__(spec, run_directory, remove=remove, keep=keep, network=self.containers)
+        super().__init__(spec, remove=remove, keep=keep, network=self.containers)
 
     @property
     def places(self) -> Sequence[ContainerPlace]:

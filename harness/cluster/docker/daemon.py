@@ -10,7 +10,7 @@ import socket
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from harness.text import Notify
 RUN_LABEL = "faultline.run"
 """On every container and network of a cluster: its run."""
 ROLE_LABEL = "faultline.role"
-"""On a container: kafka, redis, master, or the worker's name."""
+"""On a container: its worker's name, or "once" for one that lives for a command."""
 IMAGE_LABEL = "faultline.image"
 """On every image that was built here: the hash of what it was built from."""
 
@@ -35,9 +35,13 @@ def connect() -> Any:
     """Return a client of the daemon that DOCKER_HOST names, else of the usual socket.
 
     Raises `EnvironmentFailure` with the reason when there is none."""
+    scheme, _, path = os.environ.get("DOCKER_HOST", _SOCKET).partition("://")
     try:
-        _knock()
-    except OSError as error:  # before the SDK is loaded, which takes a quarter of a second
+        # Before the SDK, which takes a quarter of a second to load and would leave its socket open.
+        if scheme == "unix":
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+                knocking.connect(path)
+    except OSError as error:
         raise refusal(error) from error
     from docker.errors import DockerException
 
@@ -49,16 +53,6 @@ def connect() -> Any:
     except (DockerException, OSError) as error:
         raise refusal(error) from error
     return client
-
-
-def _knock() -> None:
-    """Raise `OSError` where nothing listens on the daemon's socket.
-
-    The SDK would raise an error, too, but leave its own socket open."""
-    scheme, _, path = os.environ.get("DOCKER_HOST", _SOCKET).partition("://")
-    if scheme == "unix":
-        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as knocking:
-            knocking.connect(path)
 
 
 def refusal(error: BaseException) -> EnvironmentFailure:

@@ -60,23 +60,17 @@ class ExternalCluster(OwnedCluster):
     """Foreign servers, used under a prefix of our own."""
 
     def __init__(
-        self,
-        settings: ExternalSettings,
-        spec: ClusterSpec,
-        run_directory: Path | None = None,
-        *,
-        remove: Remove,
-        keep: bool = False,
+        self, settings: ExternalSettings, spec: ClusterSpec, *, remove: Remove, keep: bool = False
     ) -> None:
         racks = Counter(node.rack for node in settings.nodes)
         spec.demand_within(list(racks.values()), settings.path)
-        super().__init__(spec, run_directory, remove=remove, keep=keep)
+        super().__init__(spec, remove=remove, keep=keep)
         self.backend = settings.name
         prefix = prefix_of(self.run)
         self._settings = settings
         self._kafka = replace(settings.kafka, topic_prefix=prefix)
         self._redis = replace(settings.redis, key_prefix=prefix)
-        self._nodes = ExternalNodes(settings, os.environ, spec.nodes_per_worker)
+        self._nodes = ExternalNodes(settings, spec.nodes_per_worker)
         self._made: list[str] = []
         self._healthy_at_s = 0.0
 
@@ -165,7 +159,7 @@ class ExternalCluster(OwnedCluster):
         return self._nodes.alive()
 
     def capabilities(self) -> frozenset[Action]:
-        return frozenset(self._settings.actions)
+        return self._settings.actions
 
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         self.demand_started()
@@ -203,7 +197,7 @@ class ExternalCluster(OwnedCluster):
         super().tidy()
         if self._made:
             uri = checkpoints_of(self._settings, self.run)
-            remove_checkpoints(self._settings, uri, os.environ)
+            remove_checkpoints(self._settings, uri)
             self._made.clear()
 
     @property
@@ -327,7 +321,7 @@ def checkpoints_of(settings: ExternalSettings, run: str) -> str:
 def servers(record: ClusterRecord) -> dict[str, bool]:
     """Return the nodes of a cluster on record: True if it is up."""
     settings = _settings_of(record)
-    return dict(ExternalNodes(settings, os.environ).alive())
+    return dict(ExternalNodes(settings).alive())
 
 
 def remove(record: ClusterRecord) -> None:
@@ -335,7 +329,7 @@ def remove(record: ClusterRecord) -> None:
     settings = _settings_of(record)
     remove_topics(replace(settings.kafka, topic_prefix=prefix_of(record.run)))
     remove_keys(replace(settings.redis, key_prefix=prefix_of(record.run)))
-    remove_checkpoints(settings, checkpoints_of(settings, record.run), os.environ)
+    remove_checkpoints(settings, checkpoints_of(settings, record.run))
 
 
 def _settings_of(record: ClusterRecord) -> ExternalSettings:

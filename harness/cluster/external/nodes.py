@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,20 +61,16 @@ class ExternalNodes:
 
     Safe to use from several threads: the injector acts while others look."""
 
-    def __init__(
-        self, settings: ExternalSettings, environment: Mapping[str, str], per_worker: int = 1
-    ) -> None:
-        """Run the commands with ``environment``.
-
-        Raises `UsageError` where no command tells the nodes of a worker apart."""
-        if per_worker > 1 and settings.kill_process is None:
+    def __init__(self, settings: ExternalSettings, per_worker: int = 1) -> None:
+        """Raise `UsageError` where no command tells the nodes of a worker apart."""
+        if per_worker > 1 and "kill_process" not in settings.commands:
             raise UsageError(
                 f"{per_worker} nodes to a worker were asked for, and the nodes of {settings.path} "
                 "are whole workers",
                 remedy="give it the commands kill_process and up_process, or use --cluster local "
                 "or docker for what breaks parts of a worker",
             )
-        self._settings, self._environment = settings, environment
+        self._settings = settings
         self._lock = threading.RLock()
         self._silent: dict[str, Action] = {}
         """Workers that were paused or cut, and by which action."""
@@ -165,7 +161,7 @@ class ExternalNodes:
             for worker in workers:
                 if not up[worker.name]:
                     report(f"starting node {worker.name} again")
-                    self._run(self._settings.actions[Action.RESTART], worker)
+                    self._run(self._settings.commands[Action.RESTART], worker)
             for worker in workers:
                 if not self._becomes(worker, up=True, within_s=RETURN_LIMIT_S):
                     raise EnvironmentFailure(
@@ -186,7 +182,7 @@ class ExternalNodes:
         """Compare all clocks. Raises `EnvironmentFailure` for one that would decide latencies.
 
         The bound is half of what the command takes."""
-        if (command := self._settings.clock) is None:
+        if (command := self._settings.commands.get("clock")) is None:
             return
 
         def compared(worker: _Target) -> Sample:
@@ -208,7 +204,7 @@ class ExternalNodes:
 
     def usage(self) -> dict[str, Usage]:
         """See `Cluster.usage`."""
-        command = self._settings.usage
+        command = self._settings.commands.get("usage")
         if command is None or self._shared:
             method = NOT_TOLD_APART if self._shared else NOT_COUNTED
             nothing = Usage(**msgspec.structs.asdict(_Counts()), method=method)
@@ -228,7 +224,7 @@ class ExternalNodes:
         return Usage(**msgspec.structs.asdict(counts), method=COUNTED)
 
     def _act(self, action: Action, target: _Target, was_up: bool) -> Victim:
-        parts = 1 if target.alone else None
+        kill, up = ("kill_process", "up_process") if target.alone else ("kill", "up")
         fits = {Action.RESTART: not was_up, Action.RESUME: True, Action.HEAL: True}
         if not fits.get(action, was_up):
             return Victim(
@@ -237,14 +233,12 @@ class ExternalNodes:
                 executors=0 if target.alone else None,
                 at_unix_s=time.time(),
             )
-        command = self._settings.kill_process if target.alone else self._settings.actions[action]
-        assert command is not None, "nodes share a worker only where there is one"
+        command = kill if action is Action.KILL else action
         began_unix_s = time.time()
-        done = self._started(command, target)
+        done = self._started(self._settings.commands[command], target)
         at_unix_s = time.time()
         demand_success(done)
         if action is Action.KILL and not self._becomes(target, up=False):
-            kill, up = ("kill_process", "up_process") if target.alone else ("kill", "up")
             raise EnvironmentFailure(
                 f"node {target.name} is up {format_duration(EFFECT_LIMIT_S)} after its command "
                 f"`{kill}` ended well",
@@ -258,7 +252,7 @@ class ExternalNodes:
         return Victim(
             node=target.name,
             reached=True,
-            executors=parts,
+            executors=1 if target.alone else None,
             began_unix_s=began_unix_s,
             at_unix_s=at_unix_s,
         )
@@ -284,8 +278,7 @@ class ExternalNodes:
     def _is_up(self, target: _Target) -> bool:
         if target.alone and target.host is None:
             return False
-        command = self._settings.up_process if target.alone else self._settings.up
-        assert command is not None, "given together with kill_process"
+        command = self._settings.commands["up_process" if target.alone else "up"]
         return self._started(command, target).returncode == 0
 
     def _run(self, command: Command, target: _Target) -> str:
@@ -295,7 +288,7 @@ class ExternalNodes:
         values = dict(self._settings.variables[target.worker.name])
         if target.host is not None:
             values["pid"] = str(target.host.pid)
-        return run_command(command.filled(values), self._settings, self._environment)
+        return run_command(command.filled(values), self._settings)
 
     def _on_all(self, targets: Collection[_Target], do: Callable[[_Target], Any]) -> dict[str, Any]:
         with ThreadPoolExecutor(max(1, len(targets))) as pool:
@@ -305,7 +298,7 @@ class ExternalNodes:
 
 
 def run_command(
-    words: Sequence[str], settings: ExternalSettings, environment: Mapping[str, str]
+    words: Sequence[str], settings: ExternalSettings
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the description to its end, however that ends.
 
@@ -316,7 +309,6 @@ def run_command(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env=dict(environment),
             timeout=settings.timeout_s,
             check=False,
         )

@@ -179,12 +179,10 @@ def remove_keys(endpoint: RedisEndpoint) -> None:
         ) from error
 
 
-def remove_checkpoints(
-    settings: ExternalSettings, uri: str, environment: Mapping[str, str]
-) -> None:
+def remove_checkpoints(settings: ExternalSettings, uri: str) -> None:
     """Remove a run's directory of the checkpoint storage."""
     if settings.remove_checkpoints is None:
         shutil.rmtree(Path(unquote(urlsplit(uri).path)), ignore_errors=True)
         return
     command = settings.remove_checkpoints.filled({"uri": uri})
-    demand_success(run_command(command, settings, environment))
+    demand_success(run_command(command, settings))

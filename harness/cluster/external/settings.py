@@ -88,6 +88,7 @@ class _Checkpoints(Entry):
 
 class _Commands(Entry):
     up: Given
+    """Ends with 0 if the node is up."""
     kill: Given
     restart: Given
     pause: Given | None = None
@@ -97,7 +98,9 @@ class _Commands(Entry):
     clock: Given | None = None
     usage: Given | None = None
     kill_process: Given | None = None
+    """For several nodes to a worker: SIGKILL to the process ``{pid}`` of a worker."""
     up_process: Given | None = None
+    """Ends with 0 if that process lives; given together with `kill_process`."""
     timeout_s: Annotated[float, Meta(gt=0)] = 60.0
 
 
@@ -141,15 +144,14 @@ class ExternalSettings:
     nodes: tuple[Node, ...]
     variables: Mapping[str, Mapping[str, str]]
     """The values for the places of commands, by node."""
-    actions: Mapping[Action, Command]
-    up: Command
+    commands: Mapping[str, Command]
+    """Those that were given, by their keys in the file."""
     timeout_s: float
-    clock: Command | None = None
-    usage: Command | None = None
-    kill_process: Command | None = None
-    """For several nodes to a worker: SIGKILL to the process ``{pid}`` of a worker."""
-    up_process: Command | None = None
-    """Ends with 0 if that process lives; given together with `kill_process`."""
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """The actions that there are commands for."""
+        return frozenset(action for action in Action if action in self.commands)
 
     @property
     def name(self) -> str:
@@ -232,7 +234,8 @@ def _settings(path: Path, given: _Document) -> ExternalSettings:
         remove_checkpoints=remove,
         nodes=nodes,
         variables=variables,
-        **_commands(given.commands, set.intersection(*map(set, variables.values()))),
+        commands=_commands(given.commands, set.intersection(*map(set, variables.values()))),
+        timeout_s=given.commands.timeout_s,
     )
 
 
@@ -302,19 +305,16 @@ def _nodes(
     return tuple(nodes), variables
 
 
-def _commands(given: _Commands, places: set[str]) -> dict[str, Any]:
-    texts = {k: v for k, v in structs.asdict(given).items() if isinstance(v, str)}
-    found = {
-        name: _command(
-            f"commands.{name}", text, places | {"pid"} if name in _OF_PROCESSES else places
-        )
-        for name, text in texts.items()
-    }
+def _commands(given: _Commands, places: set[str]) -> dict[str, Command]:
+    found: dict[str, Command] = {}
+    for name, text in structs.asdict(given).items():
+        if isinstance(text, str):
+            filled = places | {"pid"} if name in _OF_PROCESSES else places
+            found[name] = _command(f"commands.{name}", text, filled)
     for one, other in (("pause", "resume"), ("cut", "heal"), _OF_PROCESSES):
         if (one in found) != (other in found):
             raise Mistake(f"commands has only one of {one} and {other}", "give both or neither")
-    actions = {action: found.pop(action.value) for action in Action if action.value in found}
-    return {"actions": actions, "timeout_s": given.timeout_s, **found}
+    return found
 
 
 def _command(where: str, text: str, places: set[str]) -> Command:

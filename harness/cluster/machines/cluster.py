@@ -37,7 +37,7 @@ from harness.cluster.machines.machine import Machine
 from harness.cluster.machines.network import MachineNetwork
 from harness.cluster.machines.settings import Host, Machines
 from harness.cluster.machines.ssh import Loop
-from harness.cluster.owned import MINIMUM_FREE_BYTES, Programs
+from harness.cluster.owned import MINIMUM_FREE_BYTES
 from harness.cluster.ownership import Remove
 from harness.cluster.run_directory import make_place
 from harness.cluster.spark import SparkAccess
@@ -57,28 +57,14 @@ class MachinesCluster(FarCluster[Machine]):
     daemon_settings = _ENCRYPTED
 
     def __init__(
-        self,
-        machines: Machines,
-        spec: ClusterSpec,
-        run_directory: Path | None = None,
-        *,
-        remove: Remove,
-        keep: bool = False,
-        programs: Programs | None = None,
+        self, machines: Machines, spec: ClusterSpec, *, remove: Remove, keep: bool = False
     ) -> None:
         spec.demand_within([len(places) for places in machines.racks.values()], machines.path)
         self._file = machines
         self._addresses = MachineNetwork(machines, self._places)
         self._machines: dict[str, Machine] = {}
         self._loop: Loop | None = None
-        super().__init__(
-            spec,
-            run_directory,
-            remove=remove,
-            keep=keep,
-            programs=programs,
-            network=self._addresses,
-        )
+        super().__init__(spec, remove=remove, keep=keep, network=self._addresses)
         self.backend = machines.name
 
     @property
@@ -104,7 +90,7 @@ class MachinesCluster(FarCluster[Machine]):
             if machine.host.address is None:
                 towards = machine.agent.address_towards(self._addresses.here)
                 self._addresses.of[machine.name] = towards
-        services = self._file.file.services
+        services = self._file.services
         if services.ssh is not None:
             self._addresses.host = services.address or self._addresses.of[services.ssh]
         self._nodes = nodes_of(self.spec, self._addresses.worker_host)
@@ -132,14 +118,12 @@ class MachinesCluster(FarCluster[Machine]):
                     remedy="give it `cuts: true`, with root or passwordless sudo on the machines; "
                     "or use pause and resume (the node falls silent, its connections stay open)",
                 )
-            workers = {node.worker for node in self.resolve(target)}
-            self._addresses.demand_whole(f"{action} {target}", workers)
+            self._addresses.demand_whole(f"{action} {target}", self.resolve(target))
         return super().prepare(action, target)
 
     def shape(self, target: str, link: WorkerLink | None) -> None:
         if link is not None:
-            workers = {node.worker for node in self.resolve(target)}
-            self._addresses.demand_whole(f"a link of {target}", workers)
+            self._addresses.demand_whole(f"a link of {target}", self.resolve(target))
         super().shape(target, link)
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
@@ -152,7 +136,7 @@ class MachinesCluster(FarCluster[Machine]):
 
     @property
     def clock_limit_s(self) -> float:
-        return self._file.file.clock_limit_ms / 1000
+        return self._file.clock_limit_ms / 1000
 
     def clocks(self) -> Mapping[str, Sample | None]:
         return {node.name: self.place_of(node.worker).clock.best() for node in self._nodes}
@@ -163,7 +147,7 @@ class MachinesCluster(FarCluster[Machine]):
             demand_near(f"of {machine.name}", machine.clock.compare(machine.agent.clock_unix_s))
 
     def checkpoint_location(self, name: str) -> str:
-        shared = self._file.file.checkpoints
+        shared = self._file.checkpoints
         if shared is None:
             raise UsageError(
                 f"{self._file.path} names no place that all machines can write to, and this engine "
@@ -180,7 +164,7 @@ class MachinesCluster(FarCluster[Machine]):
 
     def _remove_checkpoints(self) -> None:
         """Remove the run's checkpoints where they are in a directory that is mounted here."""
-        shared = self._file.file.checkpoints
+        shared = self._file.checkpoints
         if shared is not None and shared.startswith("file://"):
             place = url2pathname(urlsplit(self._checkpoints_of(shared)).path)
             shutil.rmtree(place, ignore_errors=True)
@@ -220,7 +204,7 @@ class MachinesCluster(FarCluster[Machine]):
         return BrokerIdentity(tls=self._certificate)
 
     def _main_site(self, here: Launcher) -> Site:
-        own, ssh = super()._main_site(here), self._file.file.services.ssh
+        own, ssh = super()._main_site(here), self._file.services.ssh
         return own if ssh is None else self._site_on(ssh, self._addresses.host)
 
     def _site_on(self, ssh: str, address: str) -> Site:
@@ -230,12 +214,12 @@ class MachinesCluster(FarCluster[Machine]):
         return launcher, machine.server_programs(self.programs, self._report)
 
     def _broker_sites(self) -> Sequence[Site]:
-        others = self._file.beside[: self._file.file.brokers - 1]
+        others = self._file.beside[: self._file.brokers - 1]
         return [self._site, *(self._site_on(ssh, self._addresses.of[ssh]) for ssh in others)]
 
     def _make_stores(self, program: Path, password: str) -> Sequence[Server]:
         """Make Redis behind a tunnel, as it has no encryption of its own, and its replicas."""
-        tls, others = self._certificate, self._file.beside[: self._file.file.replicas]
+        tls, others = self._certificate, self._file.beside[: self._file.replicas]
         front = Tunnel(self._launcher, "into-redis", to=REDIS_SOCKET, tls=tls, encrypted="in")
         self._redis = RedisDaemon(
             self._launcher,
@@ -267,12 +251,12 @@ class MachinesCluster(FarCluster[Machine]):
         hosts = self._file.everyone
         report(f"connecting to {len(hosts)} machines")
         self._loop = Loop()
-        config = self._file.file.ssh_config
-        place = None if config is None else self._file.path.parent / config
 
         def connect(host: Host) -> Machine:
             assert self._loop is not None
-            return Machine(host, self._loop, directory=self._file.file.directory, config=place)
+            return Machine(
+                host, self._loop, directory=self._file.directory, config=self._file.config
+            )
 
         with ThreadPoolExecutor(len(hosts)) as pool:
             tried = [(host, pool.submit(connect, host)) for host in hosts]
@@ -285,7 +269,7 @@ class MachinesCluster(FarCluster[Machine]):
                 self._addresses.of[host.ssh] = host.address or host.ssh
         if failures:
             raise failures[0]
-        services = self._file.file.services
+        services = self._file.services
         given = services.address if services.ssh is None else None
         self._addresses.here = given or self.places[0].connection.own_address
         self._addresses.host = self._addresses.here

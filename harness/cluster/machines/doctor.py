@@ -43,19 +43,17 @@ exit 0
 def examine(path: Path) -> list[Finding]:
     """Return a finding for each machine. Raises `UsageError` for a mistake in the file."""
     machines = read_machines(path)
-    config = machines.file.ssh_config
-    place = None if config is None else path.parent / config
     loop = Loop()
     try:
-        return [_machine(machines, host, loop, place) for host in machines.hosts]
+        return [_machine(machines, host, loop) for host in machines.machines]
     finally:
         loop.close()
 
 
-def _machine(machines: Machines, host: Host, loop: Loop, config: Path | None) -> Finding:
+def _machine(machines: Machines, host: Host, loop: Loop) -> Finding:
     try:
-        with closing(Connection(host.ssh, loop, config=config)) as connection:
-            return _reached(host, connection, machines.file.directory)
+        with closing(Connection(host.ssh, loop, config=machines.config)) as connection:
+            return _reached(host, connection, machines.directory)
     except EnvironmentFailure as failure:
         return Finding(
             name=host.ssh, status=Status.MISSING, detail=failure.what, remedy=failure.remedy
@@ -68,7 +66,7 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
     before = time.time()
     done = connection.run(_PROBE)
     after = time.time()
-    lines = (done.output + connection.run(_TRY).output).splitlines()
+    lines = (done.stdout + connection.run(_TRY).stdout).splitlines()
     values = dict(line.partition(" ")[::2] for line in lines)
     trip_s = min(_took_s(lambda: connection.run("true")) for _ in range(_ROUNDS))
     sent_s = _took_s(lambda: connection.run("cat >/dev/null", [b"\0" * (1 << 18)] * 16))
@@ -84,15 +82,14 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
         _network(values),
         f"here already: {', '.join(sorted(found.has)) or 'nothing, so the first run sends it'}",
     ]
-    problem, remedy = "", ""
-    if found.free_bytes < _LEAST_FREE_BYTES:
-        problem = f"less than {format_bytes(_LEAST_FREE_BYTES)} of disk are free"
-        remedy = "free some, or give another `directory` in the file of machines"
+    if found.free_bytes >= _LEAST_FREE_BYTES:
+        return Finding(name=host.ssh, status=Status.OK, detail="\n".join(told))
+    problem = f"less than {format_bytes(_LEAST_FREE_BYTES)} of disk are free"
     return Finding(
         name=host.ssh,
-        status=Status.WARNING if problem else Status.OK,
-        detail="\n".join([*([problem] if problem else []), *told]),
-        remedy=remedy,
+        status=Status.WARNING,
+        detail="\n".join([problem, *told]),
+        remedy="free some, or give another `directory` in the file of machines",
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from harness.cluster.agent.place import Place
+from harness.cluster.base import Node
 from harness.cluster.links import Bytes, Loopback, WorkerLink
 from harness.cluster.machines.settings import Machines
 from harness.errors import UsageError
@@ -28,7 +29,7 @@ class MachineNetwork(Loopback):
         self.of: dict[str, str] = {}
         self.here = ""
         """The address of the harness's machine; `host` is that of the services."""
-        self.cuts = machines.file.cuts
+        self.cuts = machines.cuts
         self.method = _COUNTED if self.cuts else _NOT_COUNTED
 
     def worker_host(self, rack: int, number: int) -> str:
@@ -62,9 +63,9 @@ class MachineNetwork(Loopback):
         first = next(name for name, place in places.items() if place is places[worker])
         return places[worker].agent.crossed() if self.cuts and worker == first else None
 
-    def demand_whole(self, what: str, workers: Collection[str]) -> None:
-        """Raise `UsageError` if only some of the workers of a machine are in ``workers``."""
-        places = self._places()
+    def demand_whole(self, what: str, nodes: Iterable[Node]) -> None:
+        """Raise `UsageError` if ``nodes`` are on some, but not all, workers of a machine."""
+        places, workers = self._places(), {node.worker for node in nodes}
         for worker in workers:
             beside = [name for name, place in places.items() if place is places[worker]]
             if left := [name for name in beside if name not in workers]:

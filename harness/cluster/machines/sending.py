@@ -126,7 +126,7 @@ def python() -> Bundle:
     ]
     modules = [path for path, name in files if name.endswith(".so")]
     files += [(path, f"lib/{path.name}") for path in _needed([executable, *modules])]
-    return Bundle(name="python", key=_listing(files, sys.version), files=lambda: files)
+    return _listed("python", files, sys.version)
 
 
 def _needed(binaries: list[Path]) -> list[Path]:
@@ -148,13 +148,7 @@ def java(programs: Programs) -> Bundle:
         written.write_text(text)
         written.chmod(0o700)
         files.append((written, "bin/java"))
-    return Bundle(name="jre", key=_listing(files, ""), files=lambda: files)
-
-
-def tree(name: str, root: Path) -> Bundle:
-    """Return all of a directory that never changes once it is there; links are followed."""
-    files = _files(root)
-    return Bundle(name=name, key=_listing(files, ""), files=lambda: files)
+    return _listed("jre", files)
 
 
 def _files(root: Path) -> list[tuple[Path, str]]:
@@ -173,14 +167,18 @@ def cached(path: Path) -> tuple[Path, Bundle] | None:
         return None
     first, *rest = path.relative_to(root).parts
     part = root / first / rest[0] if first == "jars" and rest else root / first
-    return (part, tree(part.name.rpartition("-")[0] or part.name, part)) if part.is_dir() else None
+    if not part.is_dir():
+        return None
+    # It never changes once it is there.
+    return part, _listed(part.name.rpartition("-")[0] or part.name, _files(part))
 
 
-def _listing(files: list[tuple[Path, str]], more: str) -> str:
+def _listed(name: str, files: list[tuple[Path, str]], more: str = "") -> Bundle:
+    """Return a bundle whose key changes with names and sizes of its files, and with ``more``."""
     digest = sha256(more.encode())
-    for path, name in sorted(files, key=lambda file: file[1]):
-        digest.update(f"{name}\0{path.stat().st_size}\n".encode())
-    return digest.hexdigest()[:16]
+    for path, inside in sorted(files, key=lambda file: file[1]):
+        digest.update(f"{inside}\0{path.stat().st_size}\n".encode())
+    return Bundle(name=name, key=digest.hexdigest()[:16], files=lambda: files)
 
 
 def archive(files: Iterable[tuple[Path, str]]) -> Iterator[bytes]:
@@ -251,12 +249,12 @@ for b in "$D"/*-*; do [ -d "$b" ] && echo "has $(basename "$b")"; done
 exit 0
 """
     )
-    if done.code != 0:
+    if done.returncode != 0:
         raise EnvironmentFailure(
-            f"{connection.ssh}: the directory {directory} cannot be used: {done.errors.strip()}",
+            f"{connection.ssh}: the directory {directory} cannot be used: {done.stderr.strip()}",
             remedy="give another `directory` in the file of machines",
         )
-    lines = [line.partition(" ")[::2] for line in done.output.splitlines()]
+    lines = [line.partition(" ")[::2] for line in done.stdout.splitlines()]
     values = dict(reversed(lines))
     if "tar" not in values:
         raise EnvironmentFailure(
@@ -290,11 +288,11 @@ def demand_like(ssh: str, host: Host) -> None:
 
 def _at_least(there: str, here: str, *, strict: bool) -> bool:
     """Return True if binaries run: wheels need glibc 2.28, our interpreter (``strict``) ours."""
-    versions = [re.fullmatch(r"glibc (\d+)\.(\d+)", text) for text in (there, here)]
-    if versions[0] is None or versions[1] is None:
+    found, own = (re.fullmatch(r"glibc (\d+)\.(\d+)", text) for text in (there, here))
+    if found is None or own is None:
         return False
-    found, own = ((int(match[1]), int(match[2])) for match in versions if match is not None)
-    return found >= (own if strict else (2, 28))
+    least = (int(own[1]), int(own[2])) if strict else (2, 28)
+    return (int(found[1]), int(found[2])) >= least
 
 
 def send(connection: Connection, host: Host, bundle: Bundle, report: Notify) -> int:
@@ -321,11 +319,11 @@ def send(connection: Connection, host: Host, bundle: Bundle, report: Notify) -> 
         pieces(),
         within_s=None,
     )
-    if done.code != 0:
-        full = "No space left" in done.errors or "quota" in done.errors.lower()
+    if done.returncode != 0:
+        full = "No space left" in done.stderr or "quota" in done.stderr.lower()
         raise EnvironmentFailure(
             f"{connection.ssh}: {bundle.title} could not be written to {host.directory}: "
-            f"{done.errors.strip()[-500:] or 'the machine gave no reason'}",
+            f"{done.stderr.strip()[-500:] or 'the machine gave no reason'}",
             remedy="free some disk space there, or give another `directory` in the file of machines"
             if full
             else "see whether the directory can be written there",

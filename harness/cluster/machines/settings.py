@@ -8,15 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta, field, structs
 
 from harness.errors import UsageError
 from harness.text import read_given
 from harness.yaml_files import Entry, decode, parse_yaml
 
 _LIKE = "write a file like docs/machines.md shows"
-_RACK = r"^r[1-9][0-9]*$"
-Rack = Annotated[str, Meta(pattern=_RACK)]
+Rack = Annotated[str, Meta(pattern=r"^r[1-9][0-9]*$")]
 Count = Annotated[int, Meta(ge=1, le=200)]
 
 
@@ -64,26 +63,29 @@ class MachinesFile(Entry, kw_only=True):
     """Largest error of a machine's clock offset; times measured with a larger one are invalid."""
 
 
-class Machines(Entry, kw_only=True):
+class Machines(MachinesFile, kw_only=True):
     """A file that was read, with its name in records."""
 
     path: Path
     name: str
-    hosts: list[Host]
-    file: MachinesFile
+
+    @property
+    def config(self) -> Path | None:
+        """The path of `ssh_config`."""
+        return None if self.ssh_config is None else self.path.parent / self.ssh_config
 
     @property
     def everyone(self) -> list[Host]:
         """The machines, and that of the services where it has no workers."""
-        services = self.file.services
-        if services.ssh is None or services.ssh in {host.ssh for host in self.hosts}:
-            return self.hosts
-        return [*self.hosts, Host(ssh=services.ssh, address=services.address)]
+        services = self.services
+        if services.ssh is None or services.ssh in {host.ssh for host in self.machines}:
+            return self.machines
+        return [*self.machines, Host(ssh=services.ssh, address=services.address)]
 
     @property
     def beside(self) -> list[str]:
         """The SSH names of machines for further brokers and replicas, one of each rack in turn."""
-        others = [host for host in self.hosts if host.ssh != self.file.services.ssh]
+        others = [host for host in self.machines if host.ssh != self.services.ssh]
         before = Counter[str]()
         turns = []
         for host in others:
@@ -95,8 +97,8 @@ class Machines(Entry, kw_only=True):
     def racks(self) -> dict[str, list[Host]]:
         """The host of each worker, by rack: one on every machine, then a second one, and so on."""
         found: dict[str, list[Host]] = {}
-        for number in range(max(host.workers for host in self.hosts)):
-            for host in self.hosts:
+        for number in range(max(host.workers for host in self.machines)):
+            for host in self.machines:
                 if host.workers > number:
                     found.setdefault(host.rack, []).append(host)
         return dict(sorted(found.items(), key=lambda item: int(item[0][1:])))
@@ -136,8 +138,7 @@ def read_machines(path: Path) -> Machines:
     machines = Machines(
         path=path,
         name=f"machines-{path.stem}-{sha256(text.encode()).hexdigest()[:8]}",
-        hosts=file.machines,
-        file=file,
+        **structs.asdict(file),
     )
     wanted, there = max(file.brokers - 1, file.replicas), len(machines.beside)
     if wanted > there:

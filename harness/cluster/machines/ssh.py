@@ -9,9 +9,8 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from concurrent.futures import TimeoutError as Late
-from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, TypeVar
 
 import asyncssh
@@ -25,16 +24,6 @@ _ALIVE_S, _ALIVE_COUNT = 3, 3
 """Interval of questions whether the other side lives, and how many may stay without answer."""
 _FAST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com")
 """Ciphers that authenticate, those first for which processors have instructions."""
-_CHUNK_BYTES = 1 << 18
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """A command that has ended on a machine."""
-
-    code: int
-    output: str
-    errors: str
 
 
 class Loop:
@@ -50,7 +39,7 @@ class Loop:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(within_s)
-        except Late:
+        except TimeoutError:
             future.cancel()
             raise
 
@@ -90,7 +79,7 @@ class _Talk(asyncssh.SSHClientSession[bytes]):
 class Connection:
     """A connection to one machine."""
 
-    def __init__(self, ssh: str, loop: Loop, *, config: Path | None = None) -> None:
+    def __init__(self, ssh: str, loop: Loop, *, config: Path | None) -> None:
         """Connect. Raises `EnvironmentFailure` with the reason and what to do."""
         self.ssh = ssh
         self._loop = loop
@@ -116,7 +105,7 @@ class Connection:
 
         try:
             self._connection = loop.wait(connect())
-        except (OSError, asyncssh.Error, ValueError, TimeoutError) as error:
+        except (OSError, asyncssh.Error, ValueError) as error:
             raise _unreachable(ssh, error) from error
 
     @property
@@ -126,10 +115,10 @@ class Connection:
 
     def run(
         self, command: str, pieces: Iterable[bytes] = (), *, within_s: float | None = 60.0
-    ) -> Done:
+    ) -> CompletedProcess[str]:
         """Run a shell command with ``pieces`` as its input, to its end."""
 
-        async def work() -> Done:
+        async def work() -> CompletedProcess[str]:
             process = await self._connection.create_process(command, encoding=None)
             try:
                 for piece in pieces:
@@ -139,15 +128,12 @@ class Connection:
             except (BrokenPipeError, ConnectionError):
                 pass  # its errors say why
             done = await process.wait()
-            return Done(
-                code=-1 if done.returncode is None else done.returncode,
-                output=_text(done.stdout),
-                errors=_text(done.stderr),
-            )
+            code = -1 if done.returncode is None else done.returncode
+            return CompletedProcess(command, code, _text(done.stdout), _text(done.stderr))
 
         try:
             return self._loop.wait(work(), within_s)
-        except Late as error:
+        except TimeoutError as error:
             raise self._failed(f"a command did not end within {within_s:g} s") from error
         except (OSError, asyncssh.Error) as error:
             raise self._failed(f"the connection was lost ({error})") from error
@@ -169,7 +155,7 @@ class Connection:
 
         try:
             return Talking(self._loop, self._loop.wait(work(), CONNECT_LIMIT_S))
-        except (OSError, asyncssh.Error, Late) as error:
+        except (OSError, asyncssh.Error) as error:
             raise self._failed(f"no program can be started ({error})") from error
 
     def close(self) -> None:
@@ -181,8 +167,8 @@ class Connection:
 
         try:
             self._loop.wait(work(), CONNECT_LIMIT_S)
-        except (OSError, asyncssh.Error, Late):
-            self._loop.soon(self._connection.abort)
+        except (OSError, asyncssh.Error):
+            self.abort()
 
     def abort(self) -> None:
         """Break it without a word, as a cut cable does after a while."""
@@ -215,7 +201,7 @@ class Talking:
 
         try:
             self._loop.wait(work(), within_s)
-        except (OSError, asyncssh.Error, Late):
+        except (OSError, asyncssh.Error):
             return False
         return True
 
@@ -241,7 +227,7 @@ def _unreachable(ssh: str, error: Exception) -> EnvironmentFailure:
     elif isinstance(error, ConnectionRefusedError):
         what = f"nothing listens there ({error})"
         remedy = "start its SSH server, or give its port (host:port, or ~/.ssh/config)"
-    elif isinstance(error, TimeoutError | Late):
+    elif isinstance(error, TimeoutError):
         what = f"it did not answer within {CONNECT_LIMIT_S:g} s"
         remedy = "see whether it is up and whether a firewall drops port 22"
     else:

@@ -89,7 +89,7 @@ def test_a_machine_without_our_python_is_found_out(loop: Loop) -> None:
         place = f"{found.directory}/{sending.python().title}"
         program = f"{place}/bin/python -c 'import ssl, sys; print(sys.prefix)'"
         done = connection.run(f"LD_LIBRARY_PATH={place}/lib {program}")
-        assert done.output.strip() == place, done.errors
+        assert done.stdout.strip() == place, done.stderr
         connection.close()
 
 
@@ -97,12 +97,12 @@ def test_a_full_disk_is_told_and_leaves_no_half_of_it(network: Network, loop: Lo
     connection = Connection("m1", loop, config=network.directory / "config")
     inside = "/tmp/small"
     made = connection.run(f"mkdir {inside} && mount -t tmpfs -o size=2m none {inside}")
-    assert made.code == 0, made.errors
+    assert made.returncode == 0, made.stderr
     found = sending.look(connection, inside)
     with pytest.raises(EnvironmentFailure, match="could not be written") as caught:
         sending.send(connection, found, sending.python(), silent)
     assert "free some disk space" in caught.value.remedy
-    assert connection.run(f"ls -A {inside}").output == ""
+    assert connection.run(f"ls -A {inside}").stdout == ""
     connection.run(f"umount {inside} && rmdir {inside}")
     connection.close()
 

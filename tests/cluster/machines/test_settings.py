@@ -48,7 +48,7 @@ def test_services_have_a_machine_of_their_own_or_one_with_workers(tmp_path: Path
     alone = read_machines(own).everyone[-1]
     assert (alone.ssh, alone.address) == ("x", "10.0.0.9")
     shared = read_machines(written(tmp_path, "services: {ssh: b}\n" + GOOD))
-    assert shared.everyone == shared.hosts == read_machines(written(tmp_path, GOOD)).everyone
+    assert shared.everyone == shared.machines == read_machines(written(tmp_path, GOOD)).everyone
 
 
 @pytest.mark.parametrize(
