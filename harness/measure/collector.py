@@ -126,13 +126,10 @@ class Collector:
         assert self._ends is not None, "they were looked up"
         messages = self._messages
         if len(messages) < sum(self._ends):  # the others are markers, or were aborted
-            messages = self._with_times(messages, self._ends)
+            log = read_log(self._client, self._topic, self._ends)
+            times = {partition: readable(batches) for partition, batches in log.items()}
+            messages = [replace(m, readable_ms=times[m.partition].of(m.offset)) for m in messages]
         return sorted(messages, key=lambda m: (m.arrival_ms, m.partition, m.offset))
-
-    def _with_times(self, messages: Sequence[Message], ends: Sequence[int]) -> list[Message]:
-        log = read_log(self._client, self._topic, ends)
-        times = {partition: readable(batches) for partition, batches in log.items()}
-        return [replace(m, readable_ms=times[m.partition].of(m.offset)) for m in messages]
 
     def _has(self, ends: Sequence[int]) -> bool:
         return all(have >= end for have, end in zip(self._reached, ends, strict=True))
