@@ -169,14 +169,9 @@ class Collector:
         """Return the ends. For the polling thread: a call from another one waits for its polls."""
         from confluent_kafka import TopicPartition
 
-        return [
-            int(
-                self._consumer.get_watermark_offsets(
-                    TopicPartition(self._topic, p), timeout=_LOOK_UP_S
-                )[1]
-            )
-            for p in range(self._partitions)
-        ]
+        places = [TopicPartition(self._topic, p) for p in range(self._partitions)]
+        offsets = [self._consumer.get_watermark_offsets(p, timeout=_LOOK_UP_S) for p in places]
+        return [int(end) for _, end in offsets]
 
     def _read(self, message: Any) -> Message:
         headers = dict(message.headers() or [])

@@ -214,14 +214,12 @@ class Runner:
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
         """Make the missing runs. Ctrl-C keeps every finished one."""
         self.observer.planned(runs, seconds_left(runs))
-        records: list[Record] = []
         try:
             with self._others() as others:
-                Execution(self, runs, settings, others, records).all()
+                return Execution(self, runs, settings, others).all()
         finally:
             self._pool.close()
             self.store.discard_partial()
-        return records
 
     def attempts(
         self,
