@@ -292,7 +292,7 @@ def _quantities(each: StoredRecord) -> Iterator[dict[str, Any]]:
         for name, value in quantities.items():
             number = isinstance(value, int | float)
             text = None if number else value
-            if not isinstance(text, str | None):
+            if text is not None and not isinstance(text, str):
                 text = json.dumps(text, ensure_ascii=False)
             yield {
                 **keys,
