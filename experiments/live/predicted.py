@@ -142,7 +142,7 @@ def predict(
 
 
 def _steps_ms(ways: Sequence[Restoration], notes: Sequence[Noted]) -> dict[str, float]:
-    from harness.hosting.steps import steps_of
+    from harness.hosting.restoration import steps_of
 
     every = [steps_of(way, notes) for way in ways]
     whole = [steps for steps in every if steps is not None]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import psutil
 
 from harness.cluster.processes import marked
 from harness.figures.style import CYCLE, label_line_ends, new_figure, plain_ticks, styled
@@ -43,14 +44,10 @@ class Memory(Sampler):
     """A sampler of the memory of a run's processes."""
 
     def __init__(
-        self,
-        run: str,
-        *,
-        every_s: float = EVERY_S,
-        processes: Callable[[str], dict[int, int]] | None = None,
+        self, run: str, *, processes: Callable[[str], dict[int, int]] | None = None
     ) -> None:
         """Prepare; ``processes`` returns pid to resident bytes of a run, as `resident` does."""
-        super().__init__(every_s)
+        super().__init__(EVERY_S)
         self._name = run
         self._processes = processes or resident
         self._rows: list[tuple[float, str, int, float]] = []
@@ -73,17 +70,14 @@ class Memory(Sampler):
 def resident(run: str) -> dict[int, int]:
     """Return pid to resident bytes of every process of a run, and of this one."""
     found = {stat.pid: stat.resident_bytes for stat in marked(run)}
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return {**found, os.getpid(): pages * os.sysconf("SC_PAGE_SIZE")}
+    return {**found, os.getpid(): psutil.Process().memory_info().rss}
 
 
 def role_of(pid: int) -> str:
     """Return what a process is called, by its command line."""
     try:
-        line = (
-            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        )
-    except OSError:
+        line = " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
         return OTHER
     return next((role for word, role in ROLES if word in line), OTHER)
 

@@ -194,7 +194,7 @@ class Trial:
         self.coordinator_kills = 0
         self.start_unix_s = self._start_s = 0.0
         self.truth = pd.DataFrame()
-        """The due results."""
+        """The due results: those of windows that have ended."""
         self.messages: Sequence[Message] = ()
         """The content of the out topic."""
         self.stalled = False
@@ -278,7 +278,8 @@ class Trial:
                 self._look()
             self._finish()
             messages = collector.finish()
-            self.truth = self._truth(work)
+            truth, end = engine.truth(work), self.start_unix_s + self.load.duration_s
+            self.truth = truth[truth[self.workload.window_start] <= round(end * 1000)]
         except BaseException:
             with suppress(FaultlineError):  # the first error is the one to tell
                 engine.end()
@@ -330,12 +331,6 @@ class Trial:
                 self.stalled = True
                 self._report(f"stalled: nothing was published for {STALLED_S:g} s")
                 return
-
-    def _truth(self, work: Work) -> pd.DataFrame:
-        """Return the due results: those of windows that have ended."""
-        truth = self.engine.truth(work)
-        end = self.start_unix_s + self.load.duration_s
-        return truth[truth[self.workload.window_start] <= round(end * 1000)]
 
     def _steps(
         self, disturbances: Sequence[Disturbance]

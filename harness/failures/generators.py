@@ -6,7 +6,7 @@ arguments in `Schedule.parameters`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +40,8 @@ def random_target(
     rng = generator(seed, "random target")
     chosen = targets[int(rng.integers(len(targets)))]
     schedule = one_target(chosen, at_s=at_s, restart_after_s=restart_after_s)
-    return Schedule(
-        events=schedule.events,
-        origin="random target",
-        seed=seed,
-        parameters={**schedule.parameters, "targets": list(targets)},
-    )
+    parameters = {**schedule.parameters, "targets": list(targets)}
+    return replace(schedule, origin="random target", seed=seed, parameters=parameters)
 
 
 def in_turn(*schedules: Schedule) -> Schedule:

@@ -96,8 +96,7 @@ def _lead_s(ready: _Ready) -> float:
 class Injector:
     """A thread that prepares each event, waits for its instant, and applies it.
 
-    Use it as a context manager around the run; leaving cancels what has not happened yet, and
-    raises what ``on_event`` raised."""
+    Use it as a context manager around the run; leaving cancels what has not happened yet."""
 
     def __init__(
         self,
@@ -105,17 +104,14 @@ class Injector:
         schedule: Schedule,
         *,
         start_unix_s: float,
-        on_event: Callable[[InjectedFailure], None] = lambda done: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cluster = cluster
         self._schedule = schedule
         self._start_unix_s = start_unix_s
-        self._on_event = on_event
         self._clock = clock
         self._cancelled = threading.Event()
         self._done: list[InjectedFailure] = []
-        self._unheard: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="injector", daemon=True)
 
     @property
@@ -127,11 +123,9 @@ class Injector:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cancelled.set()
         self._thread.join()
-        if self._unheard is not None and kind is None:
-            raise self._unheard
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until every event has happened; return False if the time ran out first."""
@@ -200,15 +194,12 @@ class Injector:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         signals = [v.began_unix_s for v in victims if v.reached and v.began_unix_s is not None]
-        done = InjectedFailure(
-            event=event,
-            victims=tuple(victims),
-            at_unix_s=max([victim.at_unix_s for victim in victims], default=self._clock()),
-            lateness_s=min(signals, default=began) - self._due(event),
-            error=problem,
+        self._done.append(
+            InjectedFailure(
+                event=event,
+                victims=tuple(victims),
+                at_unix_s=max([victim.at_unix_s for victim in victims], default=self._clock()),
+                lateness_s=min(signals, default=began) - self._due(event),
+                error=problem,
+            )
         )
-        self._done.append(done)
-        try:
-            self._on_event(done)
-        except Exception as error:  # what is planned is still done; `__exit__` raises this
-            self._unheard = error

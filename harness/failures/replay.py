@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 import pandas as pd
@@ -28,8 +28,6 @@ class Replay:
     """Left out: the node, or another one of the log on its place, was away already."""
     later: int = 0
     """Left out: after the end of the load."""
-    scaled: Mapping[str, str] = field(default_factory=dict)
-    """The node of the cluster for each node of the log."""
 
     def to_yaml(self, *, source: str, scale: float) -> str:
         """Return the file, with what was left out in its first lines."""
@@ -100,7 +98,7 @@ def replay(
         parameters={"scale": scale, "begin": begin, "open_s": open_s},
     )
     number = sum(action is Action.KILL for _, action, _ in events)
-    return Replay(schedule=schedule, failures=number, away=away, later=later, scaled=place)
+    return Replay(schedule=schedule, failures=number, away=away, later=later)
 
 
 def _places(names: Iterable[str], nodes: Sequence[str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -37,11 +37,6 @@ class FailureEvent:
                 f"a {self.action.value} of {self.target} is planned at {self.at_s} s",
                 remedy="count seconds from the start of the load: 0 or more",
             )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the stored form, without fields that have their defaults."""
-        stored = {each: getattr(self, each.name) for each in fields(self)}
-        return {each.name: value for each, value in stored.items() if value != each.default}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +139,7 @@ class Schedule:
             "origin": self.origin,
             "seed": self.seed,
             "parameters": dict(self.parameters),
-            "events": [event.to_json() for event in self.events],
+            "events": [asdict(event) for event in self.events],
         }
 
 

@@ -180,28 +180,16 @@ def store_checkpoint(
     """Store a checkpoint; a later term refuses it, and it fails for lack of room."""
     assert effect.checkpoint.position >= effect.forget_below, "it would be deleted at once"
     checkpoint = effect.checkpoint
+    copy = _Copy(cause=effect.cause, task=checkpoint.task, incarnation=effect.incarnation)
     try:
         kept = store.put(checkpoint)
     except NoRoom as refusal:
-        return told.CheckpointFailed(
-            cause=effect.cause,
-            task=checkpoint.task,
-            incarnation=effect.incarnation,
-            position=checkpoint.position,
-            reason=str(refusal),
-        )
+        return told.CheckpointFailed(**copy, position=checkpoint.position, reason=str(refusal))
     if not kept:
-        return told.CheckpointRefused(
-            cause=effect.cause, task=checkpoint.task, incarnation=effect.incarnation
-        )
+        return told.CheckpointRefused(**copy)
     if effect.forget_below:
         store.forget(checkpoint.task, effect.forget_below)
-    return told.CheckpointStored(
-        cause=effect.cause,
-        task=checkpoint.task,
-        incarnation=effect.incarnation,
-        position=checkpoint.position,
-    )
+    return told.CheckpointStored(**copy, position=checkpoint.position)
 
 
 def load_checkpoint(

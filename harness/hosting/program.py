@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from harness.protocol.operators import Payload, TaskOperator
@@ -73,6 +74,11 @@ def host(
     task's partition in a batch."""
     places = [topology.place(number) for number in range(topology.task_count)]
     operators = tuple(task(*place) for place in places)
+
+    @cache  # copies that read a batch again get the same object
+    def reading(number: int, batch: int) -> Payload:
+        return read(*places[number], batch)
+
     memory = {
         operator: max(
             code.memory
@@ -81,20 +87,4 @@ def host(
         )
         for operator, _ in places
     }
-    return Program(
-        wiring=wiring_of(topology, memory), operators=operators, read=_reading(places, read)
-    )
-
-
-def _reading(
-    places: Sequence[tuple[str, int]], read: Callable[[str, int, int], Any]
-) -> Callable[[int, int], Any]:
-    """Each batch is read once and kept: copies that read it again get the same object."""
-    kept: dict[tuple[int, int], Any] = {}
-
-    def at(task: int, batch: int) -> Any:
-        if (task, batch) not in kept:
-            kept[task, batch] = read(*places[task], batch)
-        return kept[task, batch]
-
-    return at
+    return Program(wiring=wiring_of(topology, memory), operators=operators, read=reading)

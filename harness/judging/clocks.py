@@ -62,10 +62,7 @@ class PassClocks:
     def conditions(self) -> Mapping[str, float | None]:
         """Return the values of a record: the largest of the pass."""
         nodes = [one for name, found in self._found.items() if name != BROKER for one in found]
-        return {
-            **_largest("broker", self._found.get(BROKER, ())),
-            **_largest("clock", nodes),
-        }
+        return {**_largest("broker", self._found.get(BROKER, ())), **_largest("clock", nodes)}
 
     def unclear(self) -> str | None:
         """Return whose clock is known too badly for times, and how badly."""

@@ -4,8 +4,6 @@ Pure: records follow from the load's plan alone, so they need not be kept from t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -18,15 +16,14 @@ from harness.measure.values import identities
 from workloads.base import Contributions, Workload
 
 
-def tuple_success(
-    record: PassRecord, first: pd.DataFrame, workload: Workload, identity: Sequence[str]
-) -> float | None:
+def tuple_success(record: PassRecord, first: pd.DataFrame, workload: Workload) -> float | None:
     """Return the `success_rate` of the pass's load; None for a workload without contributions.
 
-    ``first`` are the first versions of its results with ``identity`` and ``arrival_s``."""
+    ``first`` are the first versions of its results with ``arrival_s``."""
     if workload.contributions is None:
         return None
-    tuples = first_arrivals_s(contributions(record, workload), first, identity)
+    parts = contributions(record, workload)
+    tuples = first_arrivals_s(parts, first, workload.identity_in_run)
     return success_rate(
         tuples["sent_s"].to_numpy(), tuples["arrival_s"].to_numpy(), until_s=record.until_s
     )

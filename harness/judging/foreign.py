@@ -15,7 +15,7 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -50,12 +50,7 @@ class ForeignLoad:
 
     def conditions(self) -> dict[str, float | None]:
         """Return the values of a record."""
-        return {
-            "foreign_share": self.foreign_share,
-            "steal_share": self.steal_share,
-            "load_average": self.load_average,
-            "loop_cpu_ms": self.loop_cpu_ms,
-        }
+        return asdict(self)
 
 
 def worst_of(passes: Sequence[Mapping[str, float | None]]) -> dict[str, float | str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 
 import pandas as pd
 
@@ -62,14 +63,4 @@ class Meter(Sampler):
         now = time.time()
         self._foreign.sample()
         for who, used in {**self._cluster.usage(), **self._engine()}.items():
-            self._rows.append(
-                {
-                    "at_unix_s": now,
-                    "who": who,
-                    "cpu_s": used.cpu_s,
-                    "resident_bytes": used.resident_bytes,
-                    "received_bytes": used.received_bytes,
-                    "sent_bytes": used.sent_bytes,
-                    "method": used.method,
-                }
-            )
+            self._rows.append({"at_unix_s": now, "who": who, **asdict(used)})

@@ -68,9 +68,7 @@ def judge(
     ``punctual_s`` is by default that of a checkpoint every ``trigger_s``."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     punctual_s = trust.punctual_s(trigger_s) if punctual_s is None else punctual_s
-    identity = workload.identity_in_run
-    calm = _Seen(twin, truth, workload, identity)
-    broken = _Seen(failed, truth, workload, identity)
+    calm, broken = _Seen(twin, truth, workload), _Seen(failed, truth, workload)
     problem = trust.incomparable(twin, failed, truth, workload) or trust.missed(failed, schedule)
     untimed = (mistimed := trust.mistimed(twin, failed)) or trust.unclear(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
@@ -88,8 +86,8 @@ def judge(
     if untimed is not None:
         after = [failure.without_times for failure in after]
     values = {
-        **_correctness(calm, broken, truth, identity, workload),
-        **_table(failed, truth, identity, workload),
+        **_correctness(calm, broken, truth, workload),
+        **_table(failed, truth, workload),
         **_failures(failed, schedule, after),
         "punctual_s": punctual_s,
         **_latencies(calm, broken, normal, settle_s, trusted=untimed is None),
@@ -101,8 +99,8 @@ def judge(
         "paper_accuracy_first": accuracy.first,
         "paper_accuracy_last": accuracy.last,
         "paper_accuracy_reason": accuracy.reason,
-        "success_rate": tuple_success(failed, broken.first, workload, identity),
-        "twin_success_rate": tuple_success(twin, calm.first, workload, identity),
+        "success_rate": tuple_success(failed, broken.first, workload),
+        "twin_success_rate": tuple_success(twin, calm.first, workload),
         "twin_dropped_rows": trust.dropped(twin),
         **_course(failed),
         "mistimed": untimed,
@@ -176,16 +174,12 @@ class _Seen:
     Its ``first`` has the versions whose arrival counts: the first ones, of revisions the first
     with the value that stays."""
 
-    def __init__(
-        self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
-    ) -> None:
+    def __init__(self, record: PassRecord, truth: pd.DataFrame, workload: Workload) -> None:
+        identity, values = workload.identity_in_run, workload.values
+        tolerance = workload.tolerance
         self.record, self.window_s = record, workload.window_s
-        self.settled = settled(
-            record.deliveries, identity, workload.values, tolerance=workload.tolerance
-        )
-        self.versions: Versions = versions(
-            self.settled, identity, workload.values, tolerance=workload.tolerance
-        )
+        self.settled = settled(record.deliveries, identity, values, tolerance=tolerance)
+        self.versions: Versions = versions(self.settled, identity, values, tolerance=tolerance)
         self.revises = revises(record.deliveries)
         counted = self.versions.stable if self.revises else self.versions.first
         self.first = with_latency(counted, record, workload, revised=self.revises)
@@ -264,12 +258,13 @@ def _next_of(stream: Stream, at_s: float, *, by_marker: bool) -> float:
 
 
 def _correctness(
-    calm: _Seen, broken: _Seen, truth: pd.DataFrame, identity: list[str], workload: Workload
+    calm: _Seen, broken: _Seen, truth: pd.DataFrame, workload: Workload
 ) -> dict[str, Any]:
     """Compare the outputs with each other and with the truth.
 
     Equality is that of stable output: the first stable version of every result, and the one at the
     end. Accuracy is that of first versions, on which users act, tentative or not."""
+    identity = workload.identity_in_run
     against = partial(
         compare, identity=identity, values=workload.values, tolerance=workload.tolerance
     )
@@ -336,12 +331,11 @@ def _verdict(
     return None if excused and (missing or extra) else False
 
 
-def _table(
-    failed: PassRecord, truth: pd.DataFrame, identity: list[str], workload: Workload
-) -> dict[str, Any]:
+def _table(failed: PassRecord, truth: pd.DataFrame, workload: Workload) -> dict[str, Any]:
     """Compare the database table with the ground truth; null for a workload without one."""
     if failed.table is None:
         return dict.fromkeys(["table_rows", "table_equals_truth", "table_difference"])
+    identity = workload.identity_in_run
     found = compare(failed.table, truth, identity, workload.values, tolerance=workload.tolerance)
     return {
         "table_rows": len(failed.table),

@@ -87,12 +87,6 @@ class PassPlan:
     """See `LoadPlan.gather_s`."""
 
 
-def drain_limit_s(plan: PassPlan) -> float:
-    """Return the permitted time to close the last windows of a pass."""
-    limit_s = LONGEST_DRAIN_S if plan.schedule.events else DRAIN_S
-    return max(limit_s, DRAIN_INTERVALS * plan.interval_s)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainProgress:
     """The progress of an engine that closes its last windows; times of a monotonic clock."""
@@ -255,24 +249,36 @@ class Pass:
             messages = clocks.translated(collector.finish())
             clocks.compare()
             self._asking(injector, self._engine.end)
-            record = self._record(
-                start, generator.result(), messages, injector.done, meter.frame(), drained
-            )
+            load, usage = generator.result(), meter.frame()
+            deliveries = self._engine.read(messages, self.work, start)
+            events = self._engine.events()
             others = max(others, len(neighbours()))
-            conditions = {
-                **meter.foreign().conditions(),
-                **clocks.conditions(),
-                "other_clusters": float(others),
-            }
-            return replace(
-                record,
-                table=self._table(writer, start),
+            rows = None if writer is None else writer.finish()
+            origin = self.plan.event.origin(start)
+            return PassRecord(
+                name=self.plan.name,
+                start_unix_s=start,
+                plan=self._load,
+                load=load,
+                deliveries=deliveries,
+                injected=injector.done,
+                batches=_frame([e for e in events if e.kind is EventKind.PROGRESS], start),
+                incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),
+                usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
+                drained=drained,
                 stalled=self._stalled,
+                table=None if rows is None else relative_windows(rows, self.plan.workload, origin),
+                closes_after_s=self._engine.closes_after_s(self.plan.workload),
                 undelivered=self._undelivered,
+                settings=table(self._engine.settings()),
                 died=self._died,
                 clock_jump_s=_clocks_s() - clocks_s,
                 unclear_clock=clocks.unclear(),
-                conditions=conditions,
+                conditions={
+                    **meter.foreign().conditions(),
+                    **clocks.conditions(),
+                    "other_clusters": float(others),
+                },
                 machine=meter.machine(start),
             )
 
@@ -294,11 +300,6 @@ class Pass:
         if self.plan.table is None:
             return nullcontext()
         return TableWriter(self.plan.workload, collector, self.plan.table)
-
-    def _table(self, writer: TableWriter | None, start: float) -> pd.DataFrame | None:
-        if writer is None:
-            return None
-        return relative_windows(writer.finish(), self.plan.workload, self.plan.event.origin(start))
 
     def _begin(self) -> None:
         """Begin the work; return when a record without content has passed, one a partition."""
@@ -366,7 +367,9 @@ class Pass:
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
         marked_unix_s = time.time()
-        progress = DrainProgress(began_s=time.monotonic(), limit_s=drain_limit_s(self.plan))
+        limit_s = LONGEST_DRAIN_S if self.plan.schedule.events else DRAIN_S
+        limit_s = max(limit_s, DRAIN_INTERVALS * self.plan.interval_s)
+        progress = DrainProgress(began_s=time.monotonic(), limit_s=limit_s)
         while self._died is None:
             if self._asking(injector, lambda: self._engine.drain(last_end, within_s=LOOK_S)):
                 return True
@@ -406,32 +409,6 @@ class Pass:
             start_unix_s=self.plan.event.origin(start),
             now_unix_s=time.time(),
             source_of={topic: source for source, topic in self.work.topic_of.items()},
-        )
-
-    def _record(
-        self,
-        start: float,
-        load: LoadResult,
-        messages: Sequence[Message],
-        injected: Sequence[InjectedFailure],
-        usage: pd.DataFrame,
-        drained: bool,
-    ) -> PassRecord:
-        deliveries = self._engine.read(messages, self.work, start)
-        events = self._engine.events()
-        return PassRecord(
-            name=self.plan.name,
-            start_unix_s=start,
-            plan=self._load,
-            load=load,
-            deliveries=deliveries,
-            injected=injected,
-            batches=_frame([e for e in events if e.kind is EventKind.PROGRESS], start),
-            incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),
-            usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
-            drained=drained,
-            settings=table(self._engine.settings()),
-            closes_after_s=self._engine.closes_after_s(self.plan.workload),
         )
 
 

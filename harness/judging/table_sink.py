@@ -10,10 +10,10 @@ table."""
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pandas as pd
@@ -42,9 +42,7 @@ class TableWriter:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join()
 
@@ -60,13 +58,11 @@ class TableWriter:
 
     def _run(self) -> None:
         try:
-            table = ResultTable(self._workload, self._path)  # a connection belongs to its thread
-            try:
+            # A connection belongs to its thread.
+            with closing(ResultTable(self._workload, self._path)) as table:
                 while not self._ending.wait(POLL_S):
                     self._write(table)
                 self._write(table)
-            finally:
-                table.close()
         except Exception as problem:  # belongs to whoever waits for the table
             self._problem = problem
 
@@ -93,8 +89,5 @@ def _says(message: Message, stability: Stability) -> bool:
 
 def table_rows(workload: Workload, path: Path) -> pd.DataFrame:
     """Return the rows of the table in a database file, as the workload's columns."""
-    table = ResultTable(workload, path)
-    try:
+    with closing(ResultTable(workload, path)) as table:
         return pd.DataFrame(table.rows(), columns=list(workload.columns))
-    finally:
-        table.close()

@@ -192,8 +192,6 @@ class _Sender:
 
     def summary(self) -> dict[str, Any]:
         return {
-            "topic": self.stream.topic,
-            "sent": self.sent,
             "acknowledged": self.acknowledged,
             "lost": dict(self.lost),
             "lag": self.lag.summary(),
@@ -248,7 +246,6 @@ def _send_all(senders: list[_Sender], producer: Producer, emit: Emit, gather_s: 
                     "event": "progress",
                     "sent": sum(sender.sent for sender in senders),
                     "acknowledged": sum(sender.acknowledged for sender in senders),
-                    "lag_s": max(sender.lag.quantile_s(0.99) for sender in senders),
                 }
             )
         if moved < _MOST_AT_ONCE:

@@ -22,8 +22,6 @@ class Progress:
     """The generator's latest report."""
 
     sent: int = 0
-    lag_s: float = 0.0
-    """The 99th percentile of the lag so far."""
     acknowledged: int = 0
     """Records that the broker has taken."""
 
@@ -91,18 +89,18 @@ class LoadGenerator:
         said = self._child.newest("progress")
         if said is None:
             return Progress()
-        return Progress(sent=said["sent"], lag_s=said["lag_s"], acknowledged=said["acknowledged"])
+        return Progress(sent=said["sent"], acknowledged=said["acknowledged"])
 
-    def start(self, start_unix_s: float, *, ready_within_s: float = 60) -> None:
+    def start(self, start_unix_s: float) -> None:
         """Begin sending at that instant, which should lie a moment ahead.
 
         Raises `EnvironmentFailure` when the process does not get ready."""
-        self.wait_ready(within_s=ready_within_s)
+        self.wait_ready()
         self._child.send({"start_unix_s": start_unix_s})
 
-    def wait_ready(self, *, within_s: float = 60) -> None:
+    def wait_ready(self) -> None:
         """Wait until it can start at once."""
-        self._child.wait_for("its records", lambda e: e["event"] == "ready", within_s=within_s)
+        self._child.wait_for("its records", lambda e: e["event"] == "ready", within_s=60)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until everything was sent and acknowledged; False if the time ran out first."""

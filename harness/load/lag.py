@@ -56,7 +56,6 @@ class LagHistogram:
             "records": self.records,
             "p50_s": self.quantile_s(0.5),
             "p99_s": self.quantile_s(0.99),
-            "p999_s": self.quantile_s(0.999),
             "max_s": self.largest_s,
             "late_share": self.late_share,
         }

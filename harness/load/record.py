@@ -29,7 +29,6 @@ def record_topic(
     *,
     most: int,
     progress: Callable[[int], None] = lambda count: None,
-    within_s: float = WITHIN_S,
 ) -> pa.Table:
     """Return the records of a topic from its begin to what is its end now, at most ``most``.
 
@@ -38,7 +37,7 @@ def record_topic(
     import pyarrow as pa
     from confluent_kafka import TopicPartition
 
-    found = consumer.list_topics(topic, timeout=within_s).topics[topic]
+    found = consumer.list_topics(topic, timeout=WITHIN_S).topics[topic]
     if found.error is not None or not found.partitions:
         why = found.error.str() if found.error else "it has no partition"
         raise UsageError(
@@ -49,7 +48,7 @@ def record_topic(
     starts = []
     for number in sorted(found.partitions):
         place = TopicPartition(topic, number)
-        low, high = consumer.get_watermark_offsets(place, timeout=within_s)
+        low, high = consumer.get_watermark_offsets(place, timeout=WITHIN_S)
         if high > low:
             ends[number] = high
             starts.append(TopicPartition(topic, number, low))
@@ -71,7 +70,7 @@ def record_topic(
             if offset + 1 >= ends.get(number, 0):
                 ends.pop(number, None)
         progress(len(rows))
-        if time.monotonic() - heard_s > within_s:
+        if time.monotonic() - heard_s > WITHIN_S:
             break  # what is left are markers of transactions, or records that expired
     names = ["timestamp", "partition", "offset", "key", "value"]
     kinds = [pa.timestamp("ms", tz="UTC"), pa.int32(), pa.int64(), pa.binary(), pa.binary()]

@@ -126,13 +126,10 @@ class Collector:
         assert self._ends is not None, "they were looked up"
         messages = self._messages
         if len(messages) < sum(self._ends):  # the others are markers, or were aborted
-            messages = self._with_times(messages, self._ends)
+            log = read_log(self._client, self._topic, self._ends)
+            times = {partition: readable(batches) for partition, batches in log.items()}
+            messages = [replace(m, readable_ms=times[m.partition].of(m.offset)) for m in messages]
         return sorted(messages, key=lambda m: (m.arrival_ms, m.partition, m.offset))
-
-    def _with_times(self, messages: Sequence[Message], ends: Sequence[int]) -> list[Message]:
-        log = read_log(self._client, self._topic, ends)
-        times = {partition: readable(batches) for partition, batches in log.items()}
-        return [replace(m, readable_ms=times[m.partition].of(m.offset)) for m in messages]
 
     def _has(self, ends: Sequence[int]) -> bool:
         return all(have >= end for have, end in zip(self._reached, ends, strict=True))
@@ -172,14 +169,9 @@ class Collector:
         """Return the ends. For the polling thread: a call from another one waits for its polls."""
         from confluent_kafka import TopicPartition
 
-        return [
-            int(
-                self._consumer.get_watermark_offsets(
-                    TopicPartition(self._topic, p), timeout=_LOOK_UP_S
-                )[1]
-            )
-            for p in range(self._partitions)
-        ]
+        places = [TopicPartition(self._topic, p) for p in range(self._partitions)]
+        offsets = [self._consumer.get_watermark_offsets(p, timeout=_LOOK_UP_S) for p in places]
+        return [int(end) for _, end in offsets]
 
     def _read(self, message: Any) -> Message:
         headers = dict(message.headers() or [])

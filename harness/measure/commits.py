@@ -14,6 +14,7 @@ import tempfile
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,22 +90,19 @@ def read_log(
 
     about = AdminClient({**client, "log_level": 2}).list_topics(topic, timeout=_WITHIN_S)
     leaders = {number: each.leader for number, each in about.topics[topic].partitions.items()}
-    net = None
+    settings = _settings(client)
     try:
-        net = KafkaNetClient(**_settings(client), receive_message_max_bytes=_FRAME_BYTES)
-        net.check_version(timeout_ms=_WITHIN_S * 1000)
-        return {
-            partition: list(_batches(net, leaders[partition], topic, partition, end))
-            for partition, end in enumerate(ends)
-        }
+        with closing(KafkaNetClient(**settings, receive_message_max_bytes=_FRAME_BYTES)) as net:
+            net.check_version(timeout_ms=_WITHIN_S * 1000)
+            return {
+                partition: list(_batches(net, leaders[partition], topic, partition, end))
+                for partition, end in enumerate(ends)
+            }
     except KafkaError as error:
         raise EnvironmentFailure(
             f"the transactions in topic {topic} cannot be read: {error}",
             remedy="look at the broker's log in the run directory",
         ) from error
-    finally:
-        if net is not None:
-            net.close()
 
 
 def _batches(net: Any, leader: int, topic: str, partition: int, end: int) -> Iterator[Batch]:

@@ -135,7 +135,9 @@ def recovery(
     after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
     if not len(after):
         return unmeasured(Unrecovered.NOTHING_DUE)
-    after = after.assign(complete_s=_until_the_next_one(after["complete_s"]))
+    # A window that lacks a result waits for the next one.
+    complete_s = after["complete_s"].mask(np.isinf(after["complete_s"])).bfill().fillna(math.inf)
+    after = after.assign(complete_s=complete_s)
     measured = partial(_times_of_late, after, failed_at_s, normal.median_s, until_s, calm_s)
     late, much = measured(normal.late_s), measured(normal.much_too_late_s)
     found = OutputRecovery(
@@ -157,11 +159,6 @@ def recovery(
         seconds=float(first.end_s - failed_at_s),
         relapse_s=float(late.seconds - (first.end_s - first.begin_s)),
     )
-
-
-def _until_the_next_one(complete_s: pd.Series[float]) -> pd.Series[float]:
-    """Return the times of windows by due time, where one that lacks a result waits for the next."""
-    return complete_s.mask(np.isinf(complete_s)).bfill().fillna(math.inf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,14 @@ Types = Mapping[str, "pa.DataType"]
 
 def demand_comparable(workload: str, column: str, kind: pa.DataType, *, identity: bool) -> None:
     """Raise `UsageError` if values of a type cannot be compared, or cannot identify a result."""
+    from pyarrow import types
+
     why = _incomparable(kind)
     if why is not None:
         raise UsageError(
             f"workload {workload!r}: column {column!r} is {kind}, and {why[0]}", remedy=why[1]
         )
-    if identity and not _identifies(kind):
+    if identity and (types.is_floating(kind) or not _is_plain(kind)):
         raise UsageError(
             f"workload {workload!r}: column {column!r} is {kind}, which cannot tell results apart",
             remedy=f"make {column} an integer, a decimal, a date or text, for example with "
@@ -77,12 +79,6 @@ def _is_plain(kind: pa.DataType) -> bool:
             types.is_date, types.is_timestamp,
         )
     )  # fmt: skip
-
-
-def _identifies(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return _is_plain(kind) and not types.is_floating(kind)
 
 
 def read_json(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
@@ -168,7 +164,7 @@ def normalized(frame: pd.DataFrame, types: Types) -> pd.DataFrame:
     changed = {
         name: _series([None if _is_null(value) else form(value) for value in frame[name].tolist()])
         for name, form in forms.items()
-        if frame[name].dtype.kind != "f" or form is not _to_float
+        if frame[name].dtype.kind != "f" or form is not float
     }
     return frame.assign(**{n: s.set_axis(frame.index) for n, s in changed.items()})
 
@@ -184,7 +180,7 @@ def _form(kind: pa.DataType) -> Callable[[Any], Any] | None:
     from pyarrow import types
 
     if types.is_floating(kind):
-        return _to_float
+        return float
     if types.is_decimal(kind):
         return lambda value: _to_decimal(value, kind.scale)
     if types.is_timestamp(kind):
@@ -205,10 +201,6 @@ def _form(kind: pa.DataType) -> Callable[[Any], Any] | None:
 
 def _nullable(form: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     return lambda value: None if _is_null(value) else value if form is None else form(value)
-
-
-def _to_float(value: Any) -> float:
-    return float(value)
 
 
 _ALL_DIGITS = Context(prec=100)

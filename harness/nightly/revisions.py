@@ -167,11 +167,11 @@ def _counts(name: str, revision: Revision) -> bool:
         return True  # it is new, or cannot be read
 
 
-def git(*arguments: str, at: Path | None = None) -> str:
-    """Return the output of a git command in the tree ``at``, or else in this checkout."""
+def git(*arguments: str) -> str:
+    """Return the output of a git command in this checkout."""
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=at or ROOT, check=True, capture_output=True, text=True,
+            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True,
             timeout=120,
         )  # fmt: skip
     except FileNotFoundError as error:
@@ -181,7 +181,7 @@ def git(*arguments: str, at: Path | None = None) -> str:
     except subprocess.SubprocessError as error:
         said = getattr(error, "stderr", "") or str(error)
         raise EnvironmentFailure(
-            f"git {arguments[0]} failed in {at or ROOT}: {_last_lines(said)}",
+            f"git {arguments[0]} failed in {ROOT}: {_last_lines(said)}",
             remedy="run it inside a git checkout that you can write to",
         ) from error
     return done.stdout.strip()

@@ -174,8 +174,6 @@ class Decision:
     verdict: Change
     comparison: Comparison | None
     """The comparison of the deciding pairs: the fresh ones if there are any."""
-    screened: Comparison | None = None
-    """The comparison of the first pairs, if fresh ones were taken."""
 
 
 def decide(first: Pairs, confirmation: Pairs | None, *, measured_last_night: bool) -> Decision:
@@ -193,12 +191,8 @@ def decide(first: Pairs, confirmation: Pairs | None, *, measured_last_night: boo
         some = bool(confirmation.whole()[0])
         verdict = Change.NO_CHANGE if some else _missing(confirmation, True)
         return Decision(verdict=verdict, comparison=comparison)
-    agreed = fresh.verdict is comparison.verdict
-    return Decision(
-        verdict=comparison.verdict if agreed else Change.NO_CHANGE,
-        comparison=fresh,
-        screened=comparison,
-    )
+    verdict = fresh.verdict if fresh.verdict is comparison.verdict else Change.NO_CHANGE
+    return Decision(verdict=verdict, comparison=fresh)
 
 
 def _missing(pairs: Pairs, measured_before: bool) -> Change:

@@ -105,11 +105,9 @@ def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
 
 def write_trends(history: History) -> Path | None:
     """Write ``report/trends.html`` next to ``history``; None if no night was recorded."""
-    machines = []
-    for name in history.machines():
-        nights = history.read(name)
-        if nights:
-            machines.append(_machine(name, nights))
+    machines = [
+        _machine(name, nights) for name in history.machines() if (nights := history.read(name))
+    ]
     if not machines:
         return None
     folder = history.folder.parent / "report"

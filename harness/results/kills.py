@@ -254,7 +254,18 @@ class Kill:
     @property
     def alone(self) -> Self:
         """The failure without a recovery that another one interrupted."""
-        return self.without_recovery(Unrecovered.OVERLAPPED) if self.overlaps else self
+        if not self.overlaps:
+            return self
+        return replace(
+            self,
+            recovery_s=None,
+            recovery_at_least_s=None,
+            recovery_why_not=Unrecovered.OVERLAPPED.value,
+            outage_s=None,
+            outage_5_s=None,
+            relapse_s=None,
+            relapsing=False,
+        )
 
     @property
     def without_times(self) -> Self:
@@ -263,19 +274,6 @@ class Kill:
         known = {n: getattr(self, n) for n, each in FIELDS.items() if each["observer"] in planned}
         mistimed = Unrecovered.MISTIMED.value
         return type(self)(**known, overlaps=self.overlaps, recovery_why_not=mistimed)
-
-    def without_recovery(self, why_not: Unrecovered) -> Self:
-        """Return the failure with a reason in the place of its recovery."""
-        return replace(
-            self,
-            recovery_s=None,
-            recovery_at_least_s=None,
-            recovery_why_not=why_not.value,
-            outage_s=None,
-            outage_5_s=None,
-            relapse_s=None,
-            relapsing=False,
-        )
 
 
 FIELDS: Mapping[str, Mapping[str, Any]] = {each.name: each.metadata for each in fields(Kill)}

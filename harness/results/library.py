@@ -291,15 +291,15 @@ def _quantities(each: StoredRecord) -> Iterator[dict[str, Any]]:
     for kind, quantities in (("parameter", each.record.point), ("value", each.record.values)):
         for name, value in quantities.items():
             number = isinstance(value, int | float)
-            other = value is None or number or isinstance(value, str)
+            text = None if number else value
+            if text is not None and not isinstance(text, str):
+                text = json.dumps(text, ensure_ascii=False)
             yield {
                 **keys,
                 "kind": kind,
                 "quantity": name,
                 "value": float(value) if number else None,
-                "text": (value if isinstance(value, str) else None)
-                if other
-                else json.dumps(value, ensure_ascii=False),
+                "text": text,
             }
 
 

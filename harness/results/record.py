@@ -108,8 +108,8 @@ class Attempt:
     commit: str
     versions: Mapping[str, str]
     started_unix_s: float
-    number: int = 1
-    """Number of this attempt within one command."""
+    attempt: int = 1
+    """Its number within one command."""
     engine: str = ""
     """The live engine that it measured."""
     setting: Mapping[str, Any] = field(default_factory=dict)
@@ -189,24 +189,10 @@ class Record:
 
     @classmethod
     def _of(cls, attempt: Attempt, seconds: float, status: str, reason: str | None) -> Record:
-        question = attempt.question
-        return cls(
-            **{each.name: getattr(question, each.name) for each in fields(question)},
-            run=attempt.run,
-            point=dict(attempt.point),
-            repeat=attempt.repeat,
-            repeats=attempt.repeats,
-            code=attempt.code,
-            commit=attempt.commit,
-            engine=attempt.engine,
-            setting=dict(attempt.setting),
-            versions=attempt.versions,
-            started_unix_s=attempt.started_unix_s,
-            seconds=seconds,
-            status=status,
-            reason=reason,
-            attempt=attempt.number,
-        )
+        given = {each.name: getattr(attempt, each.name) for each in fields(attempt)}
+        question: Question = given.pop("question")
+        asked = {each.name: getattr(question, each.name) for each in fields(question)}
+        return cls(**asked, **given, run=attempt.run, seconds=seconds, status=status, reason=reason)
 
     @property
     def stated_versions(self) -> Mapping[str, str]:

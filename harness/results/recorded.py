@@ -209,12 +209,8 @@ def setting_of(record: Record, variant: str = "") -> Setting:
 
 
 def _scheme(names: Sequence[str]) -> str:
-    for name in filter(None, names):
-        lower = name.lower()
-        known = next((s for begin, s in _SCHEMES.items() if lower.startswith(begin)), None)
-        if known is not None:
-            return known
-    return ""
+    known = (s for name in names for begin, s in _SCHEMES.items() if name.lower().startswith(begin))
+    return next(known, "")
 
 
 def _settings(record: Record, names: str) -> str:

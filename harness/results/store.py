@@ -121,7 +121,6 @@ class Campaign:
 
     @property
     def valid(self) -> Sequence[Record]:
-        """The valid records."""
         return [record for record in self.records if record.status == OK]
 
     @property

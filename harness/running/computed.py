@@ -17,7 +17,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from harness.errors import FaultlineError
@@ -71,12 +70,11 @@ def takes(experiment: Experiment) -> bool:
     """Return True if other processes can make the experiment's runs.
 
     They must compute, and be found by their experiment's name."""
-    known = {each.id: each for each in all_experiments()}
-    same = (
-        experiment.id in known
-        and known[experiment.id].measurement.run is experiment.measurement.run
+    known = any(
+        each.id == experiment.id and each.measurement.run is experiment.measurement.run
+        for each in all_experiments()
     )
-    return same and experiment.origin is not Origin.MEASURED
+    return known and experiment.origin is not Origin.MEASURED
 
 
 class ProcessPool:
@@ -93,7 +91,7 @@ class ProcessPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Wait for the requested runs; after an interruption end them."""
         if self._pool is None:
             return

@@ -216,13 +216,8 @@ def catalogue_markdown() -> str:
         chosen = by_page()[group]
         if not chosen:
             continue
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            "| figure | what it shows | numbers | smoke | quick | paper |",
-        ]
-        lines += ["|---|---|---|---|---|---|"]
+        head = "| figure | what it shows | numbers | smoke | quick | paper |"
+        lines += ["", f"## {title}", "", head, "|---|---|---|---|---|---|"]
         for e in chosen:
             times = " | ".join(format_duration(estimate_s(e, profile)) for profile in Profile)
             lines.append(

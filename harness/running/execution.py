@@ -147,7 +147,8 @@ class Runner:
         done = set()
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
-        skipped = self._why_skipped(experiment)
+        refused = self._backend.refusal(experiment.measurement.actions)
+        skipped = f"its failures need {refused[0]}: {refused[1]}" if refused else None
         seconds = durations.of(experiment.measurement)
         if (own := announced(experiment, settings)) is not None:
             seconds = _always(own[0])
@@ -166,10 +167,6 @@ class Runner:
                 )
                 cold = cold and is_done
 
-    def _why_skipped(self, experiment: Experiment) -> str | None:
-        refused = self._backend.refusal(experiment.measurement.actions)
-        return f"its failures need {refused[0]}: {refused[1]}" if refused else None
-
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """Return what this code has measured of an experiment with these settings."""
         return self.store.campaign(
@@ -183,12 +180,14 @@ class Runner:
 
     def question(self, experiment: Experiment, settings: RunSettings) -> Question:
         """Return the question that these settings ask of an experiment on this machine."""
+        servers = self._servers(experiment)
+        unpinned = {name: version for name, version in servers.items() if name in UNPINNED}
         return Question(
             experiment=experiment.measurement.id,
             profile=settings.profile,
             root_seed=settings.root_seed,
             options=fingerprints(options_for(experiment, settings.options)),
-            machine={**describe_machine(), **self._unpinned(experiment)},
+            machine={**describe_machine(), **unpinned},
             backend=self._backend.name if experiment.origin is Origin.MEASURED else "",
         )
 
@@ -201,11 +200,6 @@ class Runner:
             self._codes[experiment.measurement.id] = code_of(experiment.measurement, self._backend)
         return self._codes[experiment.measurement.id]
 
-    def _unpinned(self, experiment: Experiment) -> Mapping[str, str]:
-        """Return Java and Redis of this machine, which are not pinned: others fill other tables."""
-        servers = self._servers(experiment)
-        return {name: v for name, v in servers.items() if name in UNPINNED}
-
     def _servers(self, experiment: Experiment) -> Mapping[str, str]:
         """Return the versions of the servers, if a run needs any.
 
@@ -217,37 +211,15 @@ class Runner:
             return found
         return {name: found[name] for name in ("java", "java_vendor")}
 
-    def _attempt(
-        self, run: PlannedRun, settings: RunSettings, setting: Setting = NOT_SET
-    ) -> Attempt:
-        """Return the attempt at a run, after it: a run fetches what is not there."""
-        versions = {**describe_versions(), **self._servers(run.experiment)}
-        if run.experiment.origin is Origin.MEASURED:
-            versions |= {"jars": _jars(setting.engine), **self._pool.versions}
-        return Attempt(
-            question=self.question(run.experiment, settings),
-            point=dict(run.point),
-            repeat=run.repeat,
-            repeats=_repeats(run.experiment, settings),
-            code=self.code(run.experiment),
-            commit=describe_commit(),
-            versions=versions,
-            started_unix_s=time.time(),
-            engine=setting.engine,
-            setting=setting.row(),
-        )
-
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
         """Make the missing runs. Ctrl-C keeps every finished one."""
         self.observer.planned(runs, seconds_left(runs))
-        records: list[Record] = []
         try:
             with self._others() as others:
-                Execution(self, runs, settings, others, records).all()
+                return Execution(self, runs, settings, others).all()
         finally:
             self._pool.close()
             self.store.discard_partial()
-        return records
 
     def attempts(
         self,
@@ -266,7 +238,8 @@ class Runner:
         time that the other missing runs need, which are planned to take ``rest_s``."""
         for number in range(1, ATTEMPTS + 1):
             if ahead is not None and number == 1:
-                record = self._take(run, settings, ahead)
+                self._environment_failed = False
+                record = self._keep(run, settings, ahead.result.result(), ahead.scratch)
             else:
                 record = self._make(run, settings, number, meanwhile, rest_s)
             yield record
@@ -307,13 +280,6 @@ class Runner:
         join = scale.measurement.join
         return None if not valid else valid[0] if join is None else join(valid)
 
-    def _take(self, run: PlannedRun, settings: RunSettings, ahead: PendingRun) -> Record:
-        """Return the record of a run that another process makes."""
-        self._environment_failed = False
-        made = ahead.result.result()
-        attempt = replace(self._attempt(run, settings), started_unix_s=made.started_unix_s)
-        return self._keep(run, attempt, made, ahead.scratch)
-
     def _make(
         self,
         run: PlannedRun,
@@ -350,14 +316,36 @@ class Runner:
             peak_memory_bytes=memory.largest_bytes,
             disk_bytes=size_of(scratch, self._pool.run_directory),
         )
-        attempt = replace(
-            self._attempt(run, settings, context.setting),
-            number=number,
-            started_unix_s=started_unix_s,
-        )
-        return self._keep(run, attempt, made, scratch)
+        return self._keep(run, settings, made, scratch, number=number, setting=context.setting)
 
-    def _keep(self, run: PlannedRun, attempt: Attempt, made: RunResult, scratch: Path) -> Record:
+    def _keep(
+        self,
+        run: PlannedRun,
+        settings: RunSettings,
+        made: RunResult,
+        scratch: Path,
+        *,
+        number: int = 1,
+        setting: Setting = NOT_SET,
+    ) -> Record:
+        """Store the record of an attempt at a run, and return it."""
+        # After the run, which fetches what is not there.
+        versions = {**describe_versions(), **self._servers(run.experiment)}
+        if run.experiment.origin is Origin.MEASURED:
+            versions |= {"jars": _jars(setting.engine), **self._pool.versions}
+        attempt = Attempt(
+            question=self.question(run.experiment, settings),
+            point=dict(run.point),
+            repeat=run.repeat,
+            repeats=_repeats(run.experiment, settings),
+            code=self.code(run.experiment),
+            commit=describe_commit(),
+            versions=versions,
+            started_unix_s=made.started_unix_s,
+            attempt=number,
+            engine=setting.engine,
+            setting=setting.row(),
+        )
         if made.outcome is not None:
             record = Record.completed(attempt, made.outcome, seconds=made.seconds)
         else:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from hashlib import sha256
@@ -63,7 +63,6 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """The seconds that are left."""
         return self._until - self._clock()
 
     @property
@@ -90,11 +89,9 @@ class RunSettings:
 
     @property
     def left_s(self) -> float:
-        """The seconds that are left."""
         return math.inf if self.deadline is None else self.deadline.left_s
 
     def points(self, experiment: Experiment) -> Sequence[Point]:
-        """Return the points to run."""
         return self.only.get(experiment.id, experiment.grid[self.profile])
 
     def beyond_grid(self, experiment: Experiment) -> Sequence[Point]:
@@ -212,29 +209,23 @@ class Execution:
     """The runs of one command in their order, and the processes that compute at the same time."""
 
     def __init__(
-        self,
-        runner: Runner,
-        runs: Sequence[PlannedRun],
-        settings: RunSettings,
-        others: ProcessPool,
-        records: list[Record],
+        self, runner: Runner, runs: Sequence[PlannedRun], settings: RunSettings, others: ProcessPool
     ) -> None:
-        """Prepare the execution; it appends to ``records``."""
         self._runner, self._runs, self._settings = runner, runs, settings
-        self._others, self._records = others, records
+        self._others = others
+        self._records: list[Record] = []
         self._ahead: dict[int, PendingRun] = {}
         """Requested runs, by their place among all."""
         self._settled: set[int] = set()
         """Places of the runs that need no more work."""
 
-    def all(self) -> None:
-        """Make every missing run, or those that end in time."""
+    def all(self) -> Sequence[Record]:
+        """Make every missing run, or those that end in time; return their records."""
         deadline = self._settings.deadline
-        if deadline is None:
+        missing = sum(run.to_make for run in self._runs)
+        with deadline.over(seconds_left(self._runs), missing) if deadline else nullcontext():
             self._in_order()
-            return
-        with deadline.over(seconds_left(self._runs), sum(run.to_make for run in self._runs)):
-            self._in_order()
+        return self._records
 
     def _in_order(self) -> None:
         for number, run in enumerate(self._runs):

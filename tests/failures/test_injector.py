@@ -140,14 +140,3 @@ def test_leaving_cancels_what_is_still_to_come() -> None:
     with injector(cluster, kill("r1"), kill("r2", 3600), start_unix_s=time.time()) as injecting:
         assert cluster.entered.wait(30)
     assert [item.event.target for item in injecting.done] == ["r1"]
-
-
-def test_a_listener_that_fails_stops_no_event_and_is_heard() -> None:
-    def complain(done: InjectedFailure) -> None:
-        raise LookupError(done.event.target)
-
-    schedule = Schedule(events=[kill("r1"), kill("r2")], origin="test")
-    injecting = Injector(FakeCluster(), schedule, start_unix_s=time.time(), on_event=complain)
-    with pytest.raises(LookupError, match="r2"), injecting:
-        assert injecting.wait(30)
-    assert [one.event.target for one in injecting.done] == ["r1", "r2"]

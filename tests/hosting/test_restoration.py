@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.hosting.restoration import Noted, Restoration, Restorations
-from harness.hosting.steps import Steps, steps_of
+from harness.hosting.restoration import Noted, Restoration, Restorations, Steps, steps_of
 from harness.protocol.effects import CopyEvent, NoteCopy
 from harness.simulator.draw import draw
 from harness.simulator.faults import Fault, FaultKind

@@ -12,8 +12,7 @@ from harness.cluster.base import Node
 from harness.engines.base import Event, EventKind
 from harness.engines.tasks.adapting import Adaptation
 from harness.engines.tasks.reading import Fenced
-from harness.hosting.restoration import Noted, Restoration, Restorations
-from harness.hosting.steps import steps_of
+from harness.hosting.restoration import Noted, Restoration, Restorations, steps_of
 from harness.protocol.effects import CopyEvent
 
 
