@@ -73,17 +73,16 @@ class Quantity:
         return _Method(getattr, (self, name), f"{self._words}.{name}", selected=self._selected)
 
     def __getitem__(self, key: Any) -> Quantity:
+        words, selected = self._words, self._selected
         if isinstance(key, Quantity):
-            chosen = (*self._selected, *key._selected, key._words)
-            return Quantity(operator.getitem, (self, key), self._words, selected=chosen)
-        if isinstance(key, slice):
-            return Quantity(operator.getitem, (self, key), self._words, selected=self._selected)
-        name = ", ".join(map(str, key)) if isinstance(key, list | tuple) else str(key)
-        if isinstance(self, _Method) and self._arguments[1] in ("iloc", "loc"):
-            words = f"{self._arguments[0]._words} at {name}"
-            return Quantity(operator.getitem, (self, key), words, selected=self._selected)
-        words = name if self._words in _ROWS else f"{name} of {self._words}"
-        return Quantity(operator.getitem, (self, key), words, selected=self._selected)
+            selected = (*selected, *key._selected, key._words)
+        elif not isinstance(key, slice):
+            name = ", ".join(map(str, key)) if isinstance(key, list | tuple) else str(key)
+            if isinstance(self, _Method) and self._arguments[1] in ("iloc", "loc"):
+                words = f"{self._arguments[0]._words} at {name}"
+            else:
+                words = name if words in _ROWS else f"{name} of {words}"
+        return Quantity(operator.getitem, (self, key), words, selected=selected)
 
     def __abs__(self) -> Quantity:
         return Quantity(abs, (self,), f"|{self._words}|", selected=self._selected)
