@@ -124,7 +124,7 @@ class Join(ops.TableTask):
         self.state = state // boxes
         self.boxes = boxes
         self.buckets = memory
-        self.memory = boxes * (memory - 1) + 1 if boxes > 1 else memory
+        self.memory = boxes * (memory - 1) + 1
 
     def initial(self) -> tuple[Window, ...]:
         return ((),) * self.boxes
