@@ -48,7 +48,8 @@ class BlockSource(ABC):
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
         """Return the same records as the values on the wire."""
-        return as_payloads(self.records(partition, start_index, count))
+        payloads: list[bytes] = _plain(self.records(partition, start_index, count)).tolist()
+        return payloads
 
 
 def _join(blocks: list[NDArray[Any]]) -> NDArray[Any]:
@@ -60,12 +61,6 @@ def _join(blocks: list[NDArray[Any]]) -> NDArray[Any]:
 
 def _plain(records: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(records).view(f"V{records.dtype.itemsize}")
-
-
-def as_payloads(records: NDArray[Any]) -> list[bytes]:
-    """Each item of ``records`` as the bytes it consists of."""
-    payloads: list[bytes] = _plain(records).tolist()
-    return payloads
 
 
 def balanced(weights: NDArray[np.float64], parts: int) -> NDArray[np.int64]:

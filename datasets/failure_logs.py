@@ -58,9 +58,6 @@ class _Raw:
     lines: Array
     """The line of each row."""
 
-    def where(self, row: int) -> str:
-        return f"{self.path}, line {int(self.lines[row])}"
-
 
 def read_failures(path: Path) -> pd.DataFrame:
     """Read a log (``.gz`` too) in any of the forms, sorted by system and time.
@@ -171,9 +168,11 @@ def _archive(raw: _Raw) -> pd.DataFrame:
     """Return the times without the node: events of type 0."""
     table = raw.table
     away = (table["event_type"].str.strip() == "0").to_numpy()
-    node = _column(raw, ("node_id", "node_name", "component_id"), "node")
+    node = _first(raw, ("node_id", "node_name", "component_id"))
+    if node is None:
+        raise UsageError(f"{raw.path} has no column for the node", remedy=_REMEDY)
     return _frame(
-        node=node[away],
+        node=_texts(raw, node)[away],
         began_s=_seconds(raw, "event_start_time")[away],
         ended_s=_seconds(raw, "event_stop_time", may_lack=True)[away],
         lines=raw.lines[away],
@@ -205,11 +204,10 @@ def _google(raw: _Raw) -> pd.DataFrame:
 
 def _backblaze(raw: _Raw) -> pd.DataFrame:
     failed = (raw.table["failure"].str.strip() == "1").to_numpy()
-    began_s = _seconds(raw, "date")[failed]
     return _frame(
         node=raw.table["serial_number"].to_numpy()[failed],
-        began_s=began_s,
-        ended_s=np.full(len(began_s), np.nan),
+        began_s=_seconds(raw, "date")[failed],
+        ended_s=np.nan,
         lines=raw.lines[failed],
     )
 
@@ -222,22 +220,26 @@ def _own(raw: _Raw) -> pd.DataFrame:
         raise UsageError(
             f"{raw.path} has no column with the time of a failure, but {has}", remedy=_REMEDY
         )
-    number = len(raw.table)
     return _frame(
-        node=_texts(raw, node) if node else np.full(number, "node"),
+        node=_texts(raw, node) if node else "node",
         began_s=_seconds(raw, began),
-        ended_s=_seconds(raw, ended, may_lack=True) if ended else np.full(number, np.nan),
+        ended_s=_seconds(raw, ended, may_lack=True) if ended else np.nan,
         lines=raw.lines,
-        system=_texts(raw, system) if system else None,
+        system=_texts(raw, system) if system else "1",
     )
 
 
 def _frame(
-    *, node: Array, began_s: Array, ended_s: Array, lines: Array, system: Array | None = None
+    *,
+    node: Array | str,
+    began_s: Array,
+    ended_s: Array | float,
+    lines: Array,
+    system: Array | str = "1",
 ) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "system": "1" if system is None else system,
+            "system": system,
             "node": node,
             "began_s": began_s,
             "ended_s": ended_s,
@@ -249,13 +251,6 @@ def _frame(
 def _first(raw: _Raw, names: Sequence[str]) -> str | None:
     """Return the first of these names that a column has."""
     return next((name for name in names if name in raw.table.columns), None)
-
-
-def _column(raw: _Raw, names: Sequence[str], what: str) -> Array:
-    name = _first(raw, names)
-    if name is None:
-        raise UsageError(f"{raw.path} has no column for the {what}", remedy=_REMEDY)
-    return _texts(raw, name)
 
 
 def _texts(raw: _Raw, name: str) -> Array:
@@ -302,7 +297,8 @@ def _demand(raw: _Raw, name: str, readable: Array, remedy: str) -> None:
     if len(bad):
         value = raw.table[name].iloc[bad[0]]
         shown = "empty" if pd.isna(value) or not str(value).strip() else repr(str(value))
-        raise UsageError(f"{raw.where(bad[0])}: {name} is {shown}", remedy=remedy)
+        where = f"{raw.path}, line {int(raw.lines[bad[0]])}"
+        raise UsageError(f"{where}: {name} is {shown}", remedy=remedy)
 
 
 def _number(text: str) -> float | None:

@@ -13,8 +13,9 @@ a segment in the same partition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,20 +163,13 @@ class IncidentPlan:
         while not parts or parts[-1].first_report[-1] + parts[-1].reports[-1] <= last:
             parts.append(self._block(block))
             block += 1
-        found = Incidents(
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ("number", "segment", "first_report", "reports", "jam_s")
-            )
-        )
-        wanted = (found.first_report <= last) & (found.first_report + found.reports > first)
-        return Incidents(
-            found.number[wanted],
-            found.segment[wanted],
-            found.first_report[wanted],
-            found.reports[wanted],
-            found.jam_s[wanted],
-        )
+        found = {
+            each.name: np.concatenate([getattr(part, each.name) for part in parts])
+            for each in fields(Incidents)
+        }
+        began, reports = found["first_report"], found["reports"]
+        wanted = (began <= last) & (began + reports > first)
+        return Incidents(**{name: values[wanted] for name, values in found.items()})
 
     def user(self, segment: Ints, place: Ints) -> Ints:
         """User number ``place`` (from 0) of each ``segment``."""
@@ -183,9 +177,13 @@ class IncidentPlan:
 
 
 class _PlannedSource(BlockSource):
-    def __init__(self, name: str, seed: int, population: Population) -> None:
-        super().__init__(seed=seed, name=name)
-        self.population = population
+    name: ClassVar[str]
+
+    def __init__(
+        self, *, seed: int, users: int = 100_000, segments: int = 1_000, partitions: int = 2
+    ) -> None:
+        super().__init__(seed=seed, name=self.name)
+        self.population = Population(users=users, segments=segments, partitions=partitions)
 
     @cached_property
     def _plans(self) -> list[IncidentPlan]:
@@ -196,11 +194,7 @@ class _PlannedSource(BlockSource):
 class Reports(_PlannedSource):
     """Reported incidents: every user on the segment, one after the other."""
 
-    def __init__(
-        self, *, seed: int, users: int = 100_000, segments: int = 1_000, partitions: int = 2
-    ) -> None:
-        population = Population(users=users, segments=segments, partitions=partitions)
-        super().__init__("traffic reports", seed, population)
+    name = "traffic reports"
 
     def draw(self, random: np.random.Generator, partition: int, indices: Ints) -> NDArray[np.void]:
         plan = self._plans[partition]
@@ -216,11 +210,7 @@ class Reports(_PlannedSource):
 class Locations(_PlannedSource):
     """Positions and speeds: every user of the partition once in five nominal seconds."""
 
-    def __init__(
-        self, *, seed: int, users: int = 100_000, segments: int = 1_000, partitions: int = 2
-    ) -> None:
-        population = Population(users=users, segments=segments, partitions=partitions)
-        super().__init__("traffic locations", seed, population)
+    name = "traffic locations"
 
     @cached_property
     def _round(self) -> list[tuple[Ints, Ints]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.seeds import derive_seed
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.model import Query as Question
-from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval
 from workloads.toolkit.records import behind_watermark, whole
@@ -84,7 +85,7 @@ def accidents(
         slide_s=WINDOW_S,
         watermark_delay_s=LAG_S,
         members=lambda row: {(row["location"], car) for car in row["car_ids"].split()},
-        contributions=_contributions(epsilon_kmh),
+        contributions=partial(_contributions, epsilon_kmh),
         into_table=True,
         reference=Reference(
             target="workloads.accident:accidents",
@@ -111,24 +112,21 @@ def _query(epsilon_kmh: int) -> Query:
     return query
 
 
-def _contributions(epsilon_kmh: int) -> Contributions:
-    def contributions(
-        source: str, payloads: Sequence[bytes], event_ms: NDArray[np.int64]
-    ) -> pd.DataFrame:
-        import pandas as pd
+def _contributions(
+    epsilon_kmh: int, source: str, payloads: Sequence[bytes], event_ms: NDArray[np.int64]
+) -> pd.DataFrame:
+    import pandas as pd
 
-        fields = REPORT.decode(payloads)
-        standing = np.flatnonzero(fields["speed"] <= epsilon_kmh)
-        event = event_ms[standing]
-        return pd.DataFrame(
-            {
-                "record": standing,
-                "window_start": event - event % (WINDOW_S * 1000),
-                "location": fields["location"][standing],
-            }
-        )
-
-    return contributions
+    fields = REPORT.decode(payloads)
+    standing = np.flatnonzero(fields["speed"] <= epsilon_kmh)
+    event = event_ms[standing]
+    return pd.DataFrame(
+        {
+            "record": standing,
+            "window_start": event - event % (WINDOW_S * 1000),
+            "location": fields["location"][standing],
+        }
+    )
 
 
 # The same as a topology of tasks
@@ -173,7 +171,7 @@ def program(
     def task(operator: str, index: int) -> ops.TableTask:
         if operator == "filter":
             return Standing(epsilon_kmh)
-        return ByLocation(timeline) if operator == "aggregate" else Rows()
+        return ByLocation(timeline) if operator == "aggregate" else ops.Forward(RESULT)
 
     return ops.TableProgram(
         topology=topology, task=task, sources={"filter": "cars"}, timeline=timeline
@@ -290,7 +288,7 @@ def highways(
     def task(operator: str, index: int) -> ops.TableTask:
         if operator in HIGHWAYS:
             return Standing(epsilon_kmh, from_location=HIGHWAYS.index(operator) * FAR)
-        return ByLocation(timeline) if operator.startswith("aggregate") else Rows()
+        return ByLocation(timeline) if operator.startswith("aggregate") else ops.Forward(RESULT)
 
     return ops.TableProgram(
         topology=topology,
@@ -339,15 +337,6 @@ class ByLocation(ops.PaneTask):
             },
             schema=RESULT,
         )
-
-
-class Rows(ops.TableTask):
-    """All results of a batch as one table: what the database gets."""
-
-    def work(
-        self, state: None, batch: int, inputs: Sequence[pa.Table]
-    ) -> tuple[None, tuple[pa.Table, ...]]:
-        return None, (ops.joined(inputs, RESULT),)
 
 
 ENTRY = Entry(

@@ -22,7 +22,7 @@ import pyarrow as pa
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from workloads.base import TASKS, Reference, Source, Workload
-from workloads.synthetic import KEYED, TUPLE
+from workloads.synthetic import KEYED, ReadTuples
 from workloads.toolkit import operators as ops
 
 STREAMS = 3
@@ -110,14 +110,8 @@ def program(
     )
 
 
-class Stream(ops.TableTask):
+class Stream(ReadTuples):
     """A data source, which costs the nodes under test nothing."""
-
-    def work(
-        self, state: None, batch: int, inputs: Sequence[pa.Table]
-    ) -> tuple[None, tuple[pa.Table, ...]]:
-        _, raw = ops.whole_records(ops.joined(inputs, ops.SOURCE_SCHEMA), TUPLE.size)
-        return None, (pa.table(TUPLE.decode(raw), schema=KEYED),)
 
     def tuples(self, inputs: Sequence[pa.Table | None]) -> int:
         return 0
@@ -130,7 +124,7 @@ class Join(ops.TableTask):
         self.state = state // boxes
         self.boxes = boxes
         self.buckets = memory
-        self.memory = boxes * (memory - 1) + 1 if boxes > 1 else memory
+        self.memory = boxes * (memory - 1) + 1
 
     def initial(self) -> tuple[Window, ...]:
         return ((),) * self.boxes

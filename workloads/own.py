@@ -5,7 +5,8 @@ Other processes ask a generator again, so its records must depend on its paramet
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,6 @@ def load_workload_file(path: Path) -> Workload:
         module = load_file(path)
     except UsageError:
         raise
-    except ImportError as error:
-        raise UsageError(
-            f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
-            remedy="what a workload imports lies next to its file, which is sent to the machines "
-            "that run it, or is installed here and there",
-        ) from error
     except SyntaxError as error:
         raise UsageError(
             f"{path}, line {error.lineno}: {error.msg}", remedy="correct the file's Python"
@@ -50,7 +45,10 @@ def load_workload_file(path: Path) -> Workload:
     except Exception as error:
         raise UsageError(
             f"{path}, line {line_in(path, error)}: {type(error).__name__}: {error}",
-            remedy="the file must run as it stands and define WORKLOAD = Workload(...) with every "
+            remedy="what a workload imports lies next to its file, which is sent to the machines "
+            "that run it, or is installed here and there"
+            if isinstance(error, ImportError)
+            else "the file must run as it stands and define WORKLOAD = Workload(...) with every "
             f"one of: {', '.join(_required_fields())}",
         ) from error
     return _checked(path, getattr(module, "WORKLOAD", None))
@@ -161,21 +159,17 @@ def _first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | Non
 def _built(path: Path, source: Source) -> Any:
     """Build the source; raise `UsageError` for a parameter that it does not take."""
     reference = source.records
-    where, name = f"source {source.name!r}", reference.target.rpartition(":")[2]
-    try:
+    name = reference.target.rpartition(":")[2]
+    remedy = (
+        f"it is called with the parameters {dict(reference.parameters)}; see that it can be built "
+        "from them in every process"
+    )
+    with _blaming(path, source, f"{name}(...)", remedy):
         made = getattr(reference.module(), name, None)
         if callable(made):
-            _check_parameters(f"{path}: {where}", name, made, reference.parameters)
+            where = f"{path}: source {source.name!r}"
+            _check_parameters(where, name, made, reference.parameters)
         return reference.build()
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(
-            f"{path}, line {line_in(path, error)}: {where}: {name}(...) raised "
-            f"{type(error).__name__}: {error}",
-            remedy=f"it is called with the parameters {dict(reference.parameters)}; see that it "
-            "can be built from them in every process",
-        ) from error
 
 
 def _check_parameters(where: str, name: str, made: Any, parameters: Any) -> None:
@@ -197,16 +191,23 @@ def _check_parameters(where: str, name: str, made: Any, parameters: Any) -> None
 
 
 def _payloads(path: Path, source: Source, built: RecordSource, start: int, count: int) -> Any:
+    remedy = "return the values of these records as a list of bytes"
+    with _blaming(path, source, f"payloads(0, {start}, {count})", remedy):
+        return list(built.payloads(0, start, count))
+
+
+@contextmanager
+def _blaming(path: Path, source: Source, call: str, remedy: str) -> Iterator[None]:
+    """Raise `UsageError`, with the line in the user's file, where the call of its code fails."""
     try:
-        made = built.payloads(0, start, count)
-        return list(made)
+        yield
     except UsageError:
         raise
     except Exception as error:
         raise UsageError(
-            f"{path}, line {line_in(path, error)}: source {source.name!r}: "
-            f"payloads(0, {start}, {count}) raised {type(error).__name__}: {error}",
-            remedy="return the values of these records as a list of bytes",
+            f"{path}, line {line_in(path, error)}: source {source.name!r}: {call} raised "
+            f"{type(error).__name__}: {error}",
+            remedy=remedy,
         ) from error
 
 

@@ -195,11 +195,7 @@ def program(
         edges=(
             Edge(upstream="speeds", downstream="jams", partitioning=Partitioning.ONE_TO_ONE),
             Edge(upstream="incidents", downstream="jams", partitioning=Partitioning.ONE_TO_ONE),
-            Edge(
-                upstream="jams",
-                downstream="window",
-                partitioning=Partitioning.MERGE if tasks > 1 else Partitioning.ONE_TO_ONE,
-            ),
+            Edge(upstream="jams", downstream="window", partitioning=ops.merging(tasks, 1)),
         ),
     )
 

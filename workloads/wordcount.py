@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,16 +27,7 @@ from datasets.text import text_files
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import (
-    QUERY,
-    TASKS,
-    Contributions,
-    Entry,
-    Query,
-    Reference,
-    Source,
-    Workload,
-)
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit import operators as ops
 from workloads.toolkit.durations import interval, sql_seconds
 
@@ -111,7 +103,7 @@ def word_count(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
-        contributions=_contributions(window_s, slide_s) if traced else None,
+        contributions=partial(_contributions, window_s, slide_s) if traced else None,
         no_real_time=TWO_AGGREGATIONS if per_slide else None,
         members=lambda row: {(row["word"], row["count"])},
         reference=Reference(
@@ -123,35 +115,34 @@ def word_count(
     )
 
 
-def _contributions(window_s: float, slide_s: float) -> Contributions:
+def _contributions(
+    window_s: float,
+    slide_s: float,
+    source: str,
+    payloads: Sequence[bytes],
+    event_ms: NDArray[np.int64],
+) -> pd.DataFrame:
+    import pandas as pd
+
     window_ms, slide_ms = round(window_s * 1000), round(slide_s * 1000)
-
-    def contributions(
-        source: str, payloads: Sequence[bytes], event_ms: NDArray[np.int64]
-    ) -> pd.DataFrame:
-        import pandas as pd
-
-        lines = [
-            {word.lower() for word in re.split(NOT_IN_WORDS, line.decode(errors="replace")) if word}
-            for line in payloads
-        ]
-        records = np.repeat(np.arange(len(lines)), [len(words) for words in lines])
-        last = event_ms[records] - event_ms[records] % slide_ms
-        found = pd.DataFrame(
-            {"record": records, "last": last, "word": [word for line in lines for word in line]}
-        )
-        each = [
-            found.assign(window_start=found["last"] - before)
-            for before in range(0, window_ms, slide_ms)
-        ]
-        inside = [
-            one[one["window_start"] + window_ms > event_ms[one["record"].to_numpy()]]
-            for one in each
-        ]
-        whole: pd.DataFrame = pd.concat(inside, ignore_index=True)
-        return whole.drop(columns="last")
-
-    return contributions
+    lines = [
+        {word.lower() for word in re.split(NOT_IN_WORDS, line.decode(errors="replace")) if word}
+        for line in payloads
+    ]
+    records = np.repeat(np.arange(len(lines)), [len(words) for words in lines])
+    last = event_ms[records] - event_ms[records] % slide_ms
+    found = pd.DataFrame(
+        {"record": records, "last": last, "word": [word for line in lines for word in line]}
+    )
+    each = [
+        found.assign(window_start=found["last"] - before)
+        for before in range(0, window_ms, slide_ms)
+    ]
+    inside = [
+        one[one["window_start"] + window_ms > event_ms[one["record"].to_numpy()]] for one in each
+    ]
+    whole: pd.DataFrame = pd.concat(inside, ignore_index=True)
+    return whole.drop(columns="last")
 
 
 def _counting(

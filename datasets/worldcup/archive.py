@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 import numpy as np
 
@@ -45,19 +45,12 @@ class LogFile:
     """From its name; None where the file is not named as the archive names them."""
     part: int | None
 
-    @property
-    def label(self) -> str:
-        """The name in messages."""
-        return self.path.name
-
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Consecutive records of one file, possible and in order."""
 
     file: LogFile
-    first: int
-    """The number of records of the file before this chunk."""
     records: Records
 
 
@@ -135,7 +128,7 @@ def _require_no_gap(files: Sequence[LogFile]) -> None:
             else f"part {part + 1 if next_day == day else 1} of day {next_day}"
         )
         raise UsageError(
-            f"{missing} is missing between {before.label} and {after.label}",
+            f"{missing} is missing between {before.path.name} and {after.path.name}",
             remedy="fetch what is missing, or allow gaps (--allow-gaps) if it is meant so",
         )
 
@@ -167,8 +160,13 @@ def read(
             records, range_s=day_range_s(file.day), not_before_s=not_before_s
         )
         if problem is not None:
-            _refuse(file, first + problem.index, problem.reason)
-        yield Chunk(file, first, records)
+            index, reason = first + problem[0], problem[1]
+            raise UsageError(
+                f"{file.path}: record {index} at offset {index * RECORD_BYTES} is impossible: "
+                f"{reason}",
+                remedy=_FETCH_AGAIN,
+            )
+        yield Chunk(file, records)
         first += len(records)
         not_before_s = int(records["timestamp"][-1])
     if first == 0:
@@ -176,13 +174,6 @@ def read(
             f"{file.path} holds no records",
             remedy=f"{_FETCH_AGAIN}; days 1–4 were never logged, leave them out",
         )
-
-
-def _refuse(file: LogFile, index: int, reason: str) -> NoReturn:
-    raise UsageError(
-        f"{file.path}: record {index} at offset {index * RECORD_BYTES} is impossible: {reason}",
-        remedy=_FETCH_AGAIN,
-    )
 
 
 def _blocks(file: LogFile, chunk_records: int) -> Iterator[Records]:

@@ -66,12 +66,7 @@ TYPE_COUNTS: Mapping[int, int] = {
     0: 991, 1: 8683, 2: 7, 4: 91, 6: 9, 8: 13, 10: 98, 12: 108,
 }  # fmt: skip
 """Requests by type (index into `TYPES`) among them."""
-SIZE_LOG_MEAN, SIZE_LOG_SD = 6.996, 1.513
-"""Body of the lognormal law of the response sizes (bytes, status 200)."""
 TOP_SHARES: Mapping[int, float] = {
     1: 0.012, 10: 0.091, 20: 0.166, 50: 0.365, 100: 0.605, 200: 0.753, 500: 0.902,
 }  # fmt: skip
 """Share of the requests that goes to the most requested n objects, among the 10,000 records."""
-POPULARITY_OBJECTS, POPULARITY_EXPONENT, POPULARITY_SHIFT = 1_244, 2.06, 96.0
-"""Zipf–Mandelbrot law (rank + shift)^-exponent fitted to them by maximum likelihood: the head
-is nearly flat, which makes a top 100 sensitive to lost input as a pure Zipf law would not."""

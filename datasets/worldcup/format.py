@@ -9,7 +9,6 @@ Traffic Archive; format as described in the archive's README."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,19 +72,10 @@ def day_range_s(day: int | None) -> tuple[int, int]:
     return start, DAY_ONE_S + last * DAY_S + CLOSING_S - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Impossible:
-    """A record that no log of the archive can hold."""
-
-    index: int
-    """Its place among the examined records."""
-    reason: str
-
-
 def first_impossible(
     records: Records, *, range_s: tuple[int, int], not_before_s: int
-) -> Impossible | None:
-    """Return the first record with an impossible field, or None.
+) -> tuple[int, str] | None:
+    """Return the place of the first record with an impossible field and the reason, or None.
 
     ``not_before_s`` is the timestamp of the record before the first one: a log only moves forward
     in time."""
@@ -106,7 +96,7 @@ def first_impossible(
         return None
     index, name = min(found, key=lambda item: item[0])
     earlier = int(timestamps[index - 1]) if index else not_before_s
-    return Impossible(index, _reason(name, records[index], range_s, earlier))
+    return index, _reason(name, records[index], range_s, earlier)
 
 
 def _reason(name: str, record: Any, range_s: tuple[int, int], earlier: int) -> str:

@@ -59,15 +59,6 @@ _NOT_MODIFIED_WITHOUT_SIZE = 723 / 1102
 """Servers log no size for this share of their 304 answers, and 0 for the rest."""
 
 
-def _cumulative() -> Floats:
-    """Return the requests before each minute of the day, shape ``(1441,)``."""
-    from scipy.interpolate import PchipInterpolator  # here: slow to import, and used but once
-
-    before = np.concatenate([[0], np.cumsum(DAY_66_PER_TEN_MINUTES)]).astype(float)
-    curve = PchipInterpolator(np.arange(0, 1441, 10), before)
-    return np.asarray(curve(np.arange(1441)), dtype=float)
-
-
 def popularity() -> Floats:
     """Share of the requests by popularity rank, most requested first; sums to 1."""
     weights = (np.arange(1, OBJECTS + 1) + SHIFT) ** -EXPONENT
@@ -144,19 +135,19 @@ class Day66(BlockSource):
     @cached_property
     def _clock(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Shares of the day's requests, and the second of the day at which each has come."""
-        before = _cumulative()
-        return before / before[-1], np.linspace(0.0, DAY_S, 1441)
+        from scipy.interpolate import PchipInterpolator  # here: slow to import, and used but once
 
-    def _day_shares(self, partition: int, indices: NDArray[np.int64]) -> Floats:
-        """Return the share of the day's requests before each record, 0 to 1."""
-        own = self.share(partition) * self.requests
-        return np.asarray((self.start_share + (indices + 0.5) / own) % 1.0, dtype=float)
+        counts = np.concatenate([[0], np.cumsum(DAY_66_PER_TEN_MINUTES)]).astype(float)
+        curve = PchipInterpolator(np.arange(0, 1441, 10), counts)
+        before = np.asarray(curve(np.arange(1441)), dtype=float)
+        return before / before[-1], np.linspace(0.0, DAY_S, 1441)
 
     def draw(
         self, random: np.random.Generator, partition: int, indices: NDArray[np.int64]
     ) -> Records:
         records = np.empty(len(indices), dtype=RECORD)
-        passed = self._day_shares(partition, indices)
+        own = self.share(partition) * self.requests
+        passed = (self.start_share + (indices + 0.5) / own) % 1.0  # of the day, before each record
         bits = random.integers(0, 1 << 62, len(indices))  # enough random bits for all fields
         seconds = np.interp(passed, *self._clock)
         records["timestamp"] = START_S + np.minimum(seconds, DAY_S - 1).astype(np.int64)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.claims.samples import FEWEST, lasting, median_of
-from harness.figures.style import SCHEMES, new_figure, styled
+from harness.figures.style import SCHEMES
 from harness.judging.again import FIRST, FURTHER, deliveries
 from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 from harness.measure.versions import compare, versions
-from harness.pages.drawing import Picture, data_uri, saved
+from harness.pages.drawing import Picture, data_uri, drawing
 from harness.pages.layout import templates
 from harness.results.kills import OVERLAPPED, Kill, Seen, Unrecovered, alone
 from harness.results.recorded import kill_rows
@@ -326,7 +327,9 @@ def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> l
 
     ``figures`` are further pictures of the HTML page, each with its title."""
     folder.mkdir(parents=True, exist_ok=True)
-    png = _png(page.kills) if len(page.kills) else None
+    png = None
+    if len(page.kills):
+        png = drawing(partial(draw, page.kills), (8.0, 3.4), "png", dpi=150)
     shown = [("Every kill", ("png", png))] if png else []
     html = templates(Path(__file__).parent).get_template("costs.html.j2")
     uris = [(title, data_uri(*picture)) for title, picture in [*shown, *figures]]
@@ -337,13 +340,6 @@ def write(page: Page, folder: Path, figures: Sequence[tuple[str, Picture]]) -> l
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     return [folder / name for name in contents]
-
-
-def _png(kills: pd.DataFrame) -> bytes:
-    with styled():
-        figure = new_figure((8.0, 3.4))
-        draw(kills, figure)
-        return saved(figure, "png", dpi=150)
 
 
 def _markdown(page: Page, drawn: bool) -> str:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.advice.live import systems_in
 from harness.claims.samples import Lasting, lasting
 from harness.intervals.observed import Observation, fit_observed, predict_s
 
@@ -58,7 +57,8 @@ class Judged:
 def judge(kills: pd.DataFrame) -> Mapping[str, Judged]:
     """Predict every kill by a fit to the kills of the system's other runs."""
     found = {}
-    for system, mine in systems_in(kills):
+    for name, mine in kills.groupby("system"):
+        system = str(name)
         predicted = pd.Series(np.nan, index=mine.index)
         for run, left_out in mine.groupby("run"):
             others = observations(mine[mine["run"] != run])

@@ -91,9 +91,3 @@ def _row(run: StoredRecord, kill: Kill, seen: Seen | str) -> dict[str, Any] | st
         "over": seen.over,
         "detection_s": kill.detection_s,
     }
-
-
-def systems_in(kills: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the kills of each system that has any, sorted by name."""
-    for system in sorted(set(kills["system"])):
-        yield system, kills[kills["system"] == system]

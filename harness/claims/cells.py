@@ -66,9 +66,9 @@ _DERIVED = "derived"
 def largest(values: pd.Series[Any]) -> Sample | None:
     """Return the largest value, which has no interval."""
     known = values.dropna()
-    return (
-        Sample(value=float(known.max()), low=None, high=None, n=len(known)) if len(known) else None
-    )
+    if not len(known):
+        return None
+    return Sample(value=float(known.max()), low=None, high=None, n=len(known))
 
 
 def largest_of(column: pd.Series[float]) -> pd.Series[bool]:

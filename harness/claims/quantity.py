@@ -73,17 +73,16 @@ class Quantity:
         return _Method(getattr, (self, name), f"{self._words}.{name}", selected=self._selected)
 
     def __getitem__(self, key: Any) -> Quantity:
+        words, selected = self._words, self._selected
         if isinstance(key, Quantity):
-            chosen = (*self._selected, *key._selected, key._words)
-            return Quantity(operator.getitem, (self, key), self._words, selected=chosen)
-        if isinstance(key, slice):
-            return Quantity(operator.getitem, (self, key), self._words, selected=self._selected)
-        name = ", ".join(map(str, key)) if isinstance(key, list | tuple) else str(key)
-        if isinstance(self, _Method) and self._arguments[1] in ("iloc", "loc"):
-            words = f"{self._arguments[0]._words} at {name}"
-            return Quantity(operator.getitem, (self, key), words, selected=self._selected)
-        words = name if self._words in _ROWS else f"{name} of {self._words}"
-        return Quantity(operator.getitem, (self, key), words, selected=self._selected)
+            selected = (*selected, *key._selected, key._words)
+        elif not isinstance(key, slice):
+            name = ", ".join(map(str, key)) if isinstance(key, list | tuple) else str(key)
+            if isinstance(self, _Method) and self._arguments[1] in ("iloc", "loc"):
+                words = f"{self._arguments[0]._words} at {name}"
+            else:
+                words = name if words in _ROWS else f"{name} of {words}"
+        return Quantity(operator.getitem, (self, key), words, selected=selected)
 
     def __abs__(self) -> Quantity:
         return Quantity(abs, (self,), f"|{self._words}|", selected=self._selected)
@@ -94,9 +93,9 @@ class Quantity:
     def __invert__(self) -> Quantity:
         return Quantity(operator.invert, (self,), f"not {_grouped(self)}", selected=self._selected)
 
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Quantity:
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
         assert method == "__call__"
-        return _applied(function, function.__name__, *inputs)
+        return applied(function, *inputs)
 
     def __hash__(self) -> int:
         return id(self)
@@ -149,11 +148,7 @@ class _Method(Quantity):
         elif name not in _SILENT:
             words = f"{words}.{name}({_listed((*arguments, *more.values()))})"
         selected = _selections((base, *arguments, *more.values()))
-        return Quantity(_call, (self, *arguments), words, more=more, selected=selected)
-
-
-def _call(function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
-    return function(*arguments, **more)
+        return Quantity(operator.call, (self, *arguments), words, more=more, selected=selected)
 
 
 _ROWS = ("rows", "rows of tables")
@@ -190,11 +185,7 @@ def named(function: Callable[..., Any]) -> str:
 
 def applied(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function makes of quantities, as a quantity."""
-    return _applied(function, function.__name__.strip("_").replace("_", " "), *arguments)
-
-
-def _applied(function: Callable[..., Any], name: str, *arguments: Any) -> Quantity:
-    words = f"{name} of {_listed(arguments)}"
+    words = f"{function.__name__.strip('_').replace('_', ' ')} of {_listed(arguments)}"
     return Quantity(function, arguments, words, selected=_selections(arguments))
 
 

@@ -172,7 +172,9 @@ def _between(value: Any, low: float, high: float, why: str | None, **shown: Any)
 
 def _grows(points: Any, why: str | None, **shown: Any) -> Finding:
     values = dict(sorted(dict(points).items()))
-    rising = [_rises(one, two) for one, two in pairwise(values.values())]
+    rising = [
+        None if _null(one) or _null(two) else one < two for one, two in pairwise(values.values())
+    ]
     return found(all_of(rising), why, values={str(key): v for key, v in values.items()}, **shown)
 
 
@@ -284,10 +286,6 @@ def _items(cells: Any) -> Iterator[Any]:
             yield from _items(each)
     else:
         yield cells
-
-
-def _rises(one: float | None, two: float | None) -> bool | None:
-    return None if _null(one) or _null(two) else one < two  # type: ignore[operator]
 
 
 def _null(value: Any) -> bool:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.intervals.recovery import Recovery, Span
+from harness.intervals.recovery import Span
 from harness.text import format_duration
 
 if TYPE_CHECKING:
@@ -175,10 +175,9 @@ def _outage(title: str, option: Option) -> Iterator[str]:
     assert option.parts is not None
     yield from _filled(f"{title}:")
     yield _PARTS.format("part", "average", "best to worst") + "from"
-    parts: Recovery = option.parts
-    for part in parts.parts:
+    for part in option.parts.parts:
         yield from _row(part.name, part.span, f"{part.origin}: {part.why}")
-    yield from _row("outage", parts.total, "until output is on time again")
+    yield from _row("outage", option.parts.total, "until output is on time again")
 
 
 def _row(name: str, span: Span, why: str) -> Iterator[str]:

@@ -69,7 +69,11 @@ def measure(
 
     def announce(experiment: Experiment, campaign: Campaign) -> None:
         campaigns[experiment.id, settings.profile] = campaign
-        said = _said(writer.judge(experiment, settings.profile, campaign), conclude)
+        item = writer.judge(experiment, settings.profile, campaign)
+        if conclude is None:
+            said = verdict_line(item)
+        else:  # a page of its own, without claims of papers
+            said = f"{len(item.campaign.valid)} of {item.campaign.expected} runs are there"
         if not draws:  # else it is written once, when all is drawn
             said += f"; {writer.write(campaigns).index}"
         display.note(f"{experiment.id}: {said}")
@@ -108,7 +112,7 @@ def measure(
     with store.locked():
         report = writer.write(campaigns)
     if ended == INTERRUPTED:
-        return _interrupted("", report, [*experiments, *cut], campaigns, conclude)
+        return _stopped(KeyboardInterrupt(), report, [*experiments, *cut], campaigns, conclude)
     judged = _of(campaigns, report)
     if conclude is None:
         _summarize(judged, records, report.index, as_json=as_json)
@@ -200,13 +204,6 @@ def verdict_line(item: Assessment) -> str:
     return ", ".join([held, *(f"{count} {what}" for what, count in others.items() if count)])
 
 
-def _said(item: Assessment, conclude: Conclude | None) -> str:
-    """Return the line of an experiment that is done; a page of its own has no claims of papers."""
-    if conclude is None:
-        return verdict_line(item)
-    return f"{len(item.campaign.valid)} of {item.campaign.expected} runs are there"
-
-
 def _stopped(
     error: BaseException,
     report: WrittenReport,
@@ -214,25 +211,14 @@ def _stopped(
     campaigns: Campaigns,
     conclude: Conclude | None,
 ) -> int:
-    """Conclude from what is there after Ctrl-C, and after an error, which is raised again."""
-    if isinstance(error, KeyboardInterrupt):
-        when = "" if error.args != (signal.SIGALRM.name,) else " at the end of its time"
-        return _interrupted(when, report, experiments, campaigns, conclude)
+    """Conclude from what is there after Ctrl-C, and after an error, which is raised again.
+
+    The runs that are kept are counted, of one campaign a measurement."""
     if conclude is not None:
         conclude(_of(campaigns, report))
-    raise error
-
-
-def _interrupted(
-    when: str,
-    report: WrittenReport,
-    experiments: Sequence[Experiment],
-    campaigns: Campaigns,
-    conclude: Conclude | None,
-) -> int:
-    """Conclude from what is there; count the runs that are kept, of one campaign a measurement."""
-    if conclude is not None:
-        conclude(_of(campaigns, report))
+    if not isinstance(error, KeyboardInterrupt):
+        raise error
+    when = "" if error.args != (signal.SIGALRM.name,) else " at the end of its time"
     measurements = {each.id: each.measurement.id for each in experiments}
     one = {
         measurements[name]: found for (name, _), found in campaigns.items() if name in measurements

@@ -150,8 +150,8 @@ class Panel:
     y_range: Range = (None, None)
     log: str = ""
     """The logarithmic axes: "x", "y" or "xy"."""
-    ticks: Sequence[Any] | Mapping[Any, str] | None = None
-    """Of the x axis, with their texts if these are not the numbers."""
+    ticks: Mapping[Any, str] | None = None
+    """Of the x axis, with their texts."""
     legend: Mapping[str, Any] | None = None
     """Arguments of ``Axes.legend``; None: no legend."""
     ends: bool = False
@@ -172,32 +172,28 @@ class Panel:
 
     def finish(self, axes: Axes) -> None:
         """Set the axes when all panels are drawn; an empty one says that it was not measured."""
-        _axes(axes, self)
+        if "x" in self.log:
+            axes.set_xscale("log")
+        if "y" in self.log:
+            axes.set_yscale("log")
+        if self.x_range != (None, None):
+            axes.set_xlim(*self.x_range)
+        if self.y_range != (None, None):
+            axes.set_ylim(*self.y_range)
+        if self.ticks is not None:
+            axes.set_xticks(list(self.ticks), labels=list(self.ticks.values()))
+        if self.x:
+            axes.set_xlabel(self.x)
+        if self.y:
+            axes.set_ylabel(self.y)
+        if self.title:
+            axes.set_title(self.title, **self.title_style)
         if not axes.has_data():
             not_measured(axes)
         elif self.legend is not None and axes.get_legend_handles_labels()[0]:
             axes.legend(**self.legend)
         if self.ends:
             label_line_ends(axes)
-
-
-def _axes(axes: Axes, panel: Panel) -> None:
-    if "x" in panel.log:
-        axes.set_xscale("log")
-    if "y" in panel.log:
-        axes.set_yscale("log")
-    for set_limits, (low, high) in ((axes.set_xlim, panel.x_range), (axes.set_ylim, panel.y_range)):
-        if (low, high) != (None, None):
-            set_limits(low, high)
-    if panel.ticks is not None:
-        texts = list(panel.ticks.values()) if isinstance(panel.ticks, Mapping) else None
-        axes.set_xticks(list(panel.ticks), labels=texts)
-    if panel.x:
-        axes.set_xlabel(panel.x)
-    if panel.y:
-        axes.set_ylabel(panel.y)
-    if panel.title:
-        axes.set_title(panel.title, **panel.title_style)
 
 
 @dataclass(frozen=True, slots=True)

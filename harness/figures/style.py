@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -61,16 +61,11 @@ class Look:
     label: str
     color: str
     marker: str
-    line: str = "-"
+    linestyle: str = "-"
 
     def kwargs(self) -> dict[str, Any]:
         """Return keyword arguments for ``Axes.plot``."""
-        return {
-            "label": self.label,
-            "color": self.color,
-            "marker": self.marker,
-            "linestyle": self.line,
-        }
+        return asdict(self)
 
 
 SCHEMES: Mapping[str, Look] = {
@@ -115,10 +110,10 @@ def styled(changes: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
     import matplotlib as mpl
 
     mpl.use("Agg", force=False)
-    kept = _CHANGES.get()
-    token = _CHANGES.set({**kept, **changes})
+    changes = {**_CHANGES.get(), **changes}
+    token = _CHANGES.set(changes)
     try:
-        style: Any = {**_STYLE, **_CHANGES.get()}
+        style: Any = {**_STYLE, **changes}
         with mpl.rc_context(style):
             yield
     finally:

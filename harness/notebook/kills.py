@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import pandas as pd
 
 from harness.claims.samples import median_of
 from harness.errors import UsageError
+from harness.pages.drawing import data_uri
 from harness.pages.kill_picture import described, standalone
 from harness.pages.kills import Kill, kills_of
 from harness.pages.walk import named
@@ -45,12 +45,11 @@ def show_kill(kill: Kill) -> HTML:
 
     from IPython.display import HTML
 
-    picture = base64.b64encode(standalone(kill).encode()).decode()
     alt = escape(f"{kill.action} of {kill.target}. {described(kill)}", quote=True)
     html: Any = HTML  # its package has no types
     shown: HTML = html(
         f'<img style="background: #fff; max-width: 48rem; width: 100%" alt="{alt}" '
-        f'src="data:image/svg+xml;base64,{picture}">'
+        f'src="{data_uri("svg+xml", standalone(kill).encode())}">'
     )
     return shown
 

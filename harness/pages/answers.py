@@ -79,23 +79,19 @@ class Outages:
         numbers = {}
         for row in rows:
             both = f"{row['engine']}, {row['scheme']}"
-            label = self.labels.get(row["scheme"], row["engine"] if alike else both)
-            numbers[row["scheme"] if self.labels else both] = self._number(row, label)
+            low, high = row["interval_s"] or (None, None)
+            numbers[row["scheme"] if self.labels else both] = Number(
+                label=self.labels.get(row["scheme"], row["engine"] if alike else both),
+                figure=self.figure,
+                value=row["at_least_s"],
+                low=low,
+                high=high,
+                longer=row["median_s"] is None,
+                never=row["never"],
+                n=row["passes"],
+                text=row["outage"],
+            )
         return numbers
-
-    def _number(self, row: Mapping[str, Any], label: str) -> Number:
-        low, high = row["interval_s"] or (None, None)
-        return Number(
-            label=label,
-            figure=self.figure,
-            value=row["at_least_s"],
-            low=low,
-            high=high,
-            longer=row["median_s"] is None,
-            never=row["never"],
-            n=row["passes"],
-            text=row["outage"],
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,13 @@ def light_picture(judged: Assessment) -> Attempt:
 
 
 def drawing(
-    draw: Callable[[Figure], None], size_in: tuple[float, float], settings: Mapping[str, Any] = {}
+    draw: Callable[[Figure], None], size_in: tuple[float, float], kind: str = "svg", **look: Any
 ) -> bytes:
-    """Return an SVG in the report's style: ``draw`` gets an empty figure."""
-    with styled(settings):
+    """Return a picture in the report's style: ``draw`` gets an empty figure."""
+    with styled():
         figure = new_figure(size_in)
         draw(figure)
-        return saved(figure, "svg")
+        return saved(figure, kind, **look)
 
 
 def saved(figure: Figure, kind: str, **arguments: Any) -> bytes:

@@ -7,7 +7,6 @@ Tests: ``tests/pages/test_trials.py`` runs each of them."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,15 +30,10 @@ class Trial:
     """The reason, in a sentence of the paper's."""
 
     @property
-    def commands(self) -> tuple[str, str]:
+    def commands(self) -> Sequence[str]:
         """The two command lines, without a directory for their results."""
-        return tuple(f"./faultline {shlex.join(words)}" for words in self.words)  # type: ignore[return-value]
-
-    @property
-    def words(self) -> tuple[list[str], list[str]]:
-        """The words of both commands."""
-        both = ["run", self.experiment, "--json"]
-        return [*both, *self.first.split()], [*both, *self.changed.split()]
+        run = f"./faultline run {self.experiment} --json"
+        return [f"{run} {options}" for options in (self.first, self.changed)]
 
     @property
     def expected(self) -> str:

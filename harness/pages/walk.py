@@ -48,14 +48,9 @@ def campaigns(
                 yield experiment, profile, campaign
 
 
-def assessments(
-    store: RecordStore,
-    experiments: Sequence[Experiment] | None = None,
-    *,
-    tell: Notify = lambda text: None,
-) -> Iterator[Assessment]:
+def assessments(store: RecordStore, *, tell: Notify = lambda text: None) -> Iterator[Assessment]:
     """Judge every experiment, profile and machine of a store; ``tell`` gets a line for each."""
     for machine in store.machines():
-        for experiment, profile, campaign in campaigns(store, experiments, machine=machine):
+        for experiment, profile, campaign in campaigns(store, machine=machine):
             tell(f"{experiment.id} ({profile.value}), {machine}")
             yield assess(experiment, profile, campaign)

@@ -147,7 +147,7 @@ def test_a_gap_is_named_by_what_is_missing_first(
     paths = [write_log(tmp_path / name, possible_records(1)) for name in (first, second)]
     with pytest.raises(UsageError, match=f"^{missing} is missing between {first} and {second}"):
         find(paths)
-    assert [file.label for file in find(paths[::-1], allow_gaps=True)] == [first, second]
+    assert [file.path.name for file in find(paths[::-1], allow_gaps=True)] == [first, second]
 
 
 @pytest.mark.parametrize(("late_s", "fits"), [(CLOSING_S - 1, True), (CLOSING_S, False)])

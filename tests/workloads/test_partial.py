@@ -9,9 +9,9 @@ from tests.workloads.agreement import START_US, ordered, require_equal
 from workloads.accident import accidents
 from workloads.base import Workload
 from workloads.synthetic import synthetic
-from workloads.toolkit.local import run_locally
+from workloads.toolkit.local import places, run_locally
 from workloads.toolkit.operators import TableProgram, program_of, timeline_of
-from workloads.toolkit.partial import PartialRuns, places, recorded
+from workloads.toolkit.partial import PartialRuns, recorded
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
 

@@ -53,7 +53,7 @@ def results(
 ) -> Iterator[tuple[int, pa.Table]]:
     """(batch, what a sink task published), batch by batch, until nothing can come any more."""
     topology = program.topology
-    order = [(name, task) for name in topology.order for task in _range(topology, name)]
+    order = places(topology)
     tasks = {place: program.task(*place) for place in order}
     states = {place: task.initial() for place, task in tasks.items()}
     last = max((max(batches, default=-1) for batches in inputs.values()), default=-1)
@@ -84,25 +84,25 @@ def _inputs(
     return [edges[sender, place] for sender in upstream(topology, place)]
 
 
-def _range(topology: Topology, operator: str) -> range:
-    return range(topology.operator(operator).parallelism)
+def places(topology: Topology) -> list[Task]:
+    """Every task, upstream before downstream."""
+    return [
+        (name, index)
+        for name in topology.order
+        for index in range(topology.operator(name).parallelism)
+    ]
 
 
 def downstream(topology: Topology, place: Task) -> list[Task]:
     """Return the tasks that ``place`` sends to, in the order of its outputs."""
-    below = _wiring(topology).downstream[_number(topology, place)]
+    below = _wiring(topology).downstream[topology.task(*place)]
     return [topology.place(task) for task in below]
 
 
 def upstream(topology: Topology, place: Task) -> list[Task]:
     """Return the tasks that ``place`` receives from, in the order of its inputs."""
-    above = _wiring(topology).upstream[_number(topology, place)]
+    above = _wiring(topology).upstream[topology.task(*place)]
     return [topology.place(task) for task in above]
-
-
-def _number(topology: Topology, place: Task) -> int:
-    name, index = place
-    return int(topology.tasks(name).start) + index
 
 
 @lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from harness.topology.model import Topology
 from workloads.base import Workload
-from workloads.toolkit.local import Task, downstream, read_by_source, upstream
+from workloads.toolkit.local import Task, downstream, places, read_by_source, upstream
 from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, timestamps
 
 Outputs = Sequence[tuple[pa.Table, ...]]
@@ -75,15 +75,6 @@ class PartialRuns:
             state, found = task.process(state, batch, given)
             outputs.append(found)
         return outputs
-
-
-def places(topology: Topology) -> list[Task]:
-    """Every task, upstream before downstream."""
-    return [
-        (name, index)
-        for name in topology.order
-        for index in range(topology.operator(name).parallelism)
-    ]
 
 
 def _ancestors(topology: Topology) -> dict[Task, frozenset[Task]]:
