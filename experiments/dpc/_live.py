@@ -77,12 +77,6 @@ class Cell:
     checkpoint_s: float | None = None
     """Time between two stored checkpoints; None: a second, or a bucket if that is longer."""
 
-    @classmethod
-    def of(cls, combination: str, **values: Any) -> Cell:
-        """Return the cell of "policy & policy": during the failure, during stabilization."""
-        during, after = map(Policy, combination.split(" & "))
-        return cls(during_failure=during, during_stabilization=after, **values)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from experiments.live._cpu import CpuWatch, cpu_s, loops_s
 from experiments.live._judged import stacked
 from harness.claims import Finding, Rule, at_most, every, hypothesis, invariant, median_of
 from harness.engines.tasks.parameters import TaskParameters
@@ -82,8 +83,6 @@ def _named(load: str, parts: Mapping[str, float]) -> dict[str, float]:
 
 def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
     """Return cores by part, and their sum, while nothing runs."""
-    from experiments.live._cpu import CpuWatch, cpu_s
-
     begin = time.time()
     with CpuWatch(lambda: cpu_s(cluster, engine)) as watch:
         time.sleep(WAITING_S)
@@ -93,7 +92,6 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
 
 def _pass(runner: Runner, rate: float) -> dict[str, float]:
     """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
-    from experiments.live._cpu import CpuWatch, cpu_s, loops_s
     from workloads.synthetic import synthetic
 
     context = runner.context
