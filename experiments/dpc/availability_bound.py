@@ -82,7 +82,7 @@ def run_live(point: Point, context: Context) -> Outcome:
 LIVE_MEASUREMENT = _live.measurement(
     "dpc/availability-bound-live",
     run=run_live,
-    grid={key: [{"rate_per_s": RATE_PER_S}] for key in Profile},
+    grid=[{"rate_per_s": RATE_PER_S}],
     seconds=(130.0, 105.0, 420.0),
 )
 

@@ -246,8 +246,8 @@ CLAIMS = [
 
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw a panel per failure: results over time under each scheme, the twin's in grey behind."""
-    firsts = tables["runs"].drop_duplicates(["scheme", "failure"]).to_dict("records")
-    runs = [{**run, "scheme": CONTENDERS[run["scheme"]]} for run in firsts]
+    firsts = tables["runs"].drop_duplicates(["scheme", "failure"])
+    runs = firsts.assign(scheme=firsts["scheme"].map(CONTENDERS)).to_dict("records")
     columns = {
         f"a rack {failure}": mine
         for failure in FAILURES
