@@ -77,12 +77,6 @@ class Cell:
     checkpoint_s: float | None = None
     """Time between two stored checkpoints; None: a second, or a bucket if that is longer."""
 
-    @classmethod
-    def of(cls, combination: str, **values: Any) -> Cell:
-        """Return the cell of "policy & policy": during the failure, during stabilization."""
-        during, after = map(Policy, combination.split(" & "))
-        return cls(during_failure=during, during_stabilization=after, **values)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
@@ -203,7 +197,7 @@ def measure(chain: Chain, cells: Mapping[str, Cell], context: Context) -> Outcom
     }
     found = measure_each(chain.run(context), variants, context.cluster(SPEC), context)
     rows = [
-        {"cell": name, **seen(found[variant], chain), **judged(found[variant])}
+        {"cell": name, **seen(found[variant], chain)}
         for name, variant in zip(cells, variants, strict=True)
     ]
     return outcome_of(found, {"nodes": chain.nodes}, cells=pd.DataFrame(rows))
@@ -229,8 +223,8 @@ VALUES = (
 )  # fmt: skip
 
 
-def seen(found: Outcome, chain: Chain, name: str = "failed") -> dict[str, float | None]:
-    """Return what a client saw: `VALUES`, as in `experiments.dpc._shared.Measured`.
+def seen(found: Outcome, chain: Chain, name: str = "failed") -> dict[str, Any]:
+    """Return what a client saw (`VALUES`, as in `experiments.dpc._shared.Measured`), and `judged`.
 
     A batch's delay begins when its input is complete; ``stabilized_s`` is the time from the end of
     the failure until the last correction."""
@@ -251,6 +245,7 @@ def seen(found: Outcome, chain: Chain, name: str = "failed") -> dict[str, float 
         "tentative_batches": len(unstable),
         "mean_delay_s": float(steady.mean()),
         "stabilized_s": float(corrected["arrival_s"].max()) - healed_s if len(corrected) else None,
+        **judged(found),
     }
 
 

@@ -325,6 +325,12 @@ def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
     )
 
 
+def policies(combination: str) -> dict[str, Any]:
+    """Return the fields of "policy & policy": during the failure, during stabilization."""
+    during, after = map(Policy, combination.split(" & "))
+    return {"during_failure": during, "during_stabilization": after}
+
+
 def setting_of(point: Point, context: Context, **fixed: Any) -> Setting:
     """Return the setting of a point in one run; ``fixed`` are the values of the experiment."""
     values: dict[str, Any] = {
@@ -335,8 +341,7 @@ def setting_of(point: Point, context: Context, **fixed: Any) -> Setting:
     }
     for key, value in point.items():
         if key == "combination":
-            during, after = str(value).split(" & ")
-            values |= {"during_failure": Policy(during), "during_stabilization": Policy(after)}
+            values |= policies(str(value))
         else:
             kind: Any = {"during_failure": Policy, "method": Method}.get(key, lambda same: same)
             values[key] = kind(value)
@@ -392,17 +397,11 @@ def line(x: Any, y: Any) -> dict[str, float]:
     }
 
 
-def fits(table: pd.DataFrame, by: Sequence[str], x: str, y: str, fewest: int = 2) -> pd.DataFrame:
+def fits(table: pd.DataFrame, by: str, x: str, y: str, fewest: int = 2) -> pd.DataFrame:
     """Return the straight line of ``y`` over ``x`` by group, of groups with enough points."""
-    groups = table.groupby(by[0] if len(by) == 1 else list(by))
-    found = {key: line(own[x], own[y]) for key, own in groups if len(own) >= fewest}
+    found = {key: line(own[x], own[y]) for key, own in table.groupby(by) if len(own) >= fewest}
     columns = ["slope", "intercept", "r_squared"]
     return pd.DataFrame.from_dict(found, orient="index", columns=columns)
-
-
-def nodes(values: pd.Series[float]) -> dict[str, Any]:
-    """Return values by length of the chain with that in words."""
-    return {f"{count} nodes": value for count, value in values.items()}
 
 
 def stamped(table: pd.DataFrame, statistic: str = "mean") -> str:

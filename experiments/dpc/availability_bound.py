@@ -82,7 +82,7 @@ def run_live(point: Point, context: Context) -> Outcome:
 LIVE_MEASUREMENT = _live.measurement(
     "dpc/availability-bound-live",
     run=run_live,
-    grid={key: [{"rate_per_s": RATE_PER_S}] for key in Profile},
+    grid=[{"rate_per_s": RATE_PER_S}],
     seconds=(130.0, 105.0, 420.0),
 )
 
@@ -158,7 +158,7 @@ draw = Chart(
 def _lines(table: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the straight line over αX, by policy, of bounds that the failure outlasts."""
     below = table[table["bound_s"] < FAILURE_S]
-    return _shared.fits(below, ["during_failure"], "bound_s", column, _shared.LEAST_POINTS)
+    return _shared.fits(below, "during_failure", "bound_s", column, _shared.LEAST_POINTS)
 
 
 STRAIGHT = Rule(version=2, since="2026-11-25", seen_seeds=(DEFAULT_SEED, 71804))

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.dpc import _live, _shared
+from experiments.live._judged import numbers
 from harness.claims import Cause, Rule, applied, hypothesis, paper, quantity, rows
 from harness.claims.cells import Cells, Printed
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
@@ -74,7 +75,7 @@ def run_live(point: Point, context: Context) -> Outcome:
         failure_s=FAILURES_S[context.profile],
         after_s=AFTER_S,
     )
-    cells = {name: _live.Cell.of(name, bound_s=BOUND_S) for name in COMBINATIONS}
+    cells = {name: _live.Cell(bound_s=BOUND_S, **_shared.policies(name)) for name in COMBINATIONS}
     return _live.measure(chain, cells, context)
 
 
@@ -200,7 +201,7 @@ CLAIMS = [
         "process-delay", "With Process & Process the delay is αX and the normal delay at any length"
     ).every(
         (process >= BOUND_S) & (process <= BOUND_S + SLACK_S * process.index),
-        also=applied(_shared.nodes, process),
+        also=applied(numbers, process, "{} nodes"),
     ),
     paper("delay-adds-up", "With Delay & Delay it grows by αX per node", rule=PER_NODE).every(
         (steps - BOUND_S).abs() <= SLACK_S,
@@ -213,14 +214,14 @@ CLAIMS = [
         **{PROCESS: process.tolist(), DELAY: delay.tolist()},
     ),
     paper("suspend-unviable", "Process & Suspend is unviable: it breaks kX, at every length").every(
-        suspend > X_S * suspend.index, also=applied(_shared.nodes, suspend), X_s=X_S
+        suspend > X_S * suspend.index, also=applied(numbers, suspend, "{} nodes"), X_s=X_S
     ),
     paper(
         "suspend-sums",
         "With Process & Suspend the delay is the sum of the nodes' stabilization delays",
     ).every(
         off <= TOLERANCE,
-        also=applied(_shared.nodes, healed),
+        also=applied(numbers, healed, "{} nodes"),
         sums_s=sums.tolist(),
         largest_deviation_from_the_sum=off.max(),
         tolerance=TOLERANCE,
@@ -238,8 +239,8 @@ CLAIMS = [
     ).every(
         (fewer >= more)[fewer.index > 1],
         why=_why_fewer(),
-        also=applied(_shared.nodes, fewer),
-        saved_share=applied(_shared.nodes, 1.0 - fewer / more),
+        also=applied(numbers, fewer, "{} nodes"),
+        saved_share=applied(numbers, 1.0 - fewer / more, "{} nodes"),
     ),
 ]
 OF_A_NODE = ("suspend-sums", "stabilizing-rises")

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.dpc import _live, _shared
+from experiments.live._judged import numbers
 from harness.claims import Cause, Foregone, Rule, applied, hypothesis, paper, quantity, rows
 from harness.claims.cells import Cells, Printed, largest
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results
@@ -69,7 +70,10 @@ COMBINATIONS: Mapping[Profile, tuple[str, ...]] = {
 def run_live(point: Point, context: Context) -> Outcome:
     """Measure a failure of one duration under every combination."""
     chain = _live.Chain(rate_per_s=RATE_PER_S, failure_s=float(str(point["failure_s"])))
-    cells = {name: _live.Cell.of(name, bound_s=BOUND_S) for name in COMBINATIONS[context.profile]}
+    cells = {
+        name: _live.Cell(bound_s=BOUND_S, **_shared.policies(name))
+        for name in COMBINATIONS[context.profile]
+    }
     return _live.measure(chain, cells, context)
 
 
@@ -158,10 +162,6 @@ def _why_more(table: pd.DataFrame) -> str | None:
     )
 
 
-def _named(values: pd.Series[float]) -> dict[str, Any]:
-    return {f"{duration:g} s": value for duration, value in values.items()}
-
-
 surplus, more_batches = (
     quantity(surplus_of)(values) for values in ("tentative", "tentative_batches")
 )
@@ -195,12 +195,12 @@ SENTENCES = [
         "suspend-unviable",
         "Delay & Suspend is unviable: it breaks X = 3 s when failures are long",
         **BY_COST,
-    ).holds(suspended.iloc[-1] > X_S, also=applied(_named, suspended.iloc[-1:])),
+    ).holds(suspended.iloc[-1] > X_S, also=applied(numbers, suspended.iloc[-1:], "{:g} s")),
     paper(
         "suspend-always",
         "... and does so for every failure longer than 3 s",
         **BY_COST,
-    ).every(suspended.dropna() > X_S, also=applied(_named, suspended.dropna())),
+    ).every(suspended.dropna() > X_S, also=applied(numbers, suspended.dropna(), "{:g} s")),
     paper(
         "process-bound",
         "Process & Process keeps Delay_new within αX whatever the duration of a failure, and uses "
@@ -219,7 +219,7 @@ SENTENCES = [
     ).every(
         counts.max(axis=1) == counts[PROCESS],
         why=_why_more(),
-        also=applied(_named, counts.max(axis=1)),
+        also=applied(numbers, counts.max(axis=1), "{:g} s"),
         **shown,
     ),
     hypothesis(
@@ -229,7 +229,7 @@ SENTENCES = [
         # Version 1 counted tuples alone, those of the healed stream among them.
     ).every(
         batches.max(axis=1) <= batches[PROCESS] + SLACK_BATCHES,
-        also=applied(_named, batches.max(axis=1)),
+        also=applied(numbers, batches.max(axis=1), "{:g} s"),
     ),
     paper(
         "delaying-fewer",

@@ -50,7 +50,7 @@ def run(point: Point, context: Context) -> Outcome:
         )
     found = measure_each(chain.run(context), variants, context.cluster(_live.SPEC), context)
     rows = [
-        {"cell": way, **_live.seen(found[name], chain), **_live.judged(found[name])}
+        {"cell": way, **_live.seen(found[name], chain)}
         for way, name in zip(WAYS, variants, strict=True)
     ]
     return outcome_of(found, {"kills": kills}, cells=pd.DataFrame(rows))
@@ -74,7 +74,7 @@ def in_turns(kills: int) -> Schedule:
 MEASUREMENT = _live.measurement(
     "dpc/node-failure-live",
     run=run,
-    grid={key: [{"nodes": 1}] for key in Profile},
+    grid=[{"nodes": 1}],
     seconds=(95.0, 95.0, 320.0),
 )
 

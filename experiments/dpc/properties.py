@@ -92,12 +92,10 @@ def _random(context: Context) -> Outcome:
     )
 
 
-KINDS: list[Point] = [{"kind": "static failure"}, {"kind": "random schedule"}]
-
 MEASUREMENT = _shared.simulated(
     "dpc/properties",
     run=run,
-    grid=dict.fromkeys(Profile, KINDS),
+    grid=[{"kind": "static failure"}, {"kind": "random schedule"}],
     repeats=1,
     seconds=(0.5, 12.0, 100.0),
 )

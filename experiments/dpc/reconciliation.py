@@ -253,7 +253,7 @@ def _live_panel(panel: str, label: str) -> Panel:
 def _slopes(table: pd.DataFrame, panel: str) -> dict[str, float]:
     """Return µs per tuple by method."""
     own = table[table["panel"] == panel]
-    slopes = _shared.fits(own, ["method"], PANELS[panel], "delay_s")["slope"]
+    slopes = _shared.fits(own, "method", PANELS[panel], "delay_s")["slope"]
     return {str(method): 1e6 * slope for method, slope in slopes.items()}
 
 

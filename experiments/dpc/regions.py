@@ -16,8 +16,6 @@ from experiments._unprinted import Parameter, Place, Regions
 from experiments.dpc import _shared, availability_bound, failure_duration
 from harness.claims import ClaimKind, applied, hypothesis, judge, quantity
 from harness.experiment import Context, Experiment, Outcome, Point, Results
-from harness.figures.chart import Figure
-from harness.figures.style import stamp
 from harness.protocol.scheme import Corrections, Policy
 
 BUCKETS_MS = (50, 100, 200, 500)
@@ -48,13 +46,11 @@ def run(point: Point, context: Context) -> Outcome:
     for failure_s in DURATIONS_S[context.profile]:
         for name in failure_duration.LOOKS:
             context.progress(f"{name}, {failure_s:g} s")
-            during, after = name.split(" & ")
             found = measure(
                 failure_s=failure_s,
                 rate_per_s=failure_duration.RATE_PER_S,
                 bound_s=failure_duration.BOUND_S,
-                during_failure=Policy(during),
-                during_stabilization=Policy(after),
+                **_shared.policies(name),
             )
             durations.append(
                 (name, failure_s, found.delay_new_s, found.tentative, found.tentative_batches)
@@ -114,6 +110,7 @@ REGIONS = Regions(
     held=lambda table: table["held"],
     named=lambda place: "{} ms / {} µs / {}".format(*place),
     ours=CHOSEN,
+    stamp="simulated, virtual time: sentences of the paper that hold, by lost parameters",
 )
 
 
@@ -137,12 +134,6 @@ def table(results: Results) -> pd.DataFrame:
 
 def _at(frame: pd.DataFrame, by: Sequence[str], place: Place) -> pd.DataFrame:
     return frame[(frame[list(by)] == place).all(axis=1)].reset_index(drop=True)
-
-
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw a panel per rule of release."""
-    REGIONS.draw(table, figure)
-    stamp(figure, "simulated, virtual time: sentences of the paper that hold, by lost parameters")
 
 
 shares = applied(pd.Series, quantity(REGIONS.shares)())
@@ -176,7 +167,7 @@ EXPERIMENT = Experiment(
     title="Where the sentences about tentative tuples hold together",
     statement="The size of a bucket and the cost of a tuple are lost.",
     table=table,
-    draw=draw,
+    draw=REGIONS.draw,
     claims=CLAIMS,
     notes=(
         "Simulated in virtual time, every run with its checkers on. Failures of 2 to 15 s "

@@ -143,6 +143,7 @@ def measure_ladder(
     """Warm the engine up, and measure it at these rates until they saturate it.
 
     ``stock``: its batches are no shorter than they take; ``real_time``: it revises its results."""
+    batched = stock and not real_time
     passes = _Rungs(runner, workload, interval_s)
     first = rates[: WARM_RUNG + 1][-1]
     if real_time:
@@ -153,11 +154,9 @@ def measure_ladder(
 
     def measure(rate_per_s: float) -> dict[str, Any]:
         nonlocal batch_s
-        seconds = counted_s(
-            runner.context.profile, rate_per_s, batch_s, batched=stock and not real_time
-        )
+        seconds = counted_s(runner.context.profile, rate_per_s, batch_s, batched=batched)
         rung = passes.rung(rate_per_s, seconds)
-        if stock and not real_time and rung["batch_s"] is not None:
+        if batched and rung["batch_s"] is not None:
             batch_s = 2 * rung["batch_s"]  # the next rate is twice as high
         return rung
 

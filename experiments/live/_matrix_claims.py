@@ -23,6 +23,7 @@ from experiments.live._matrix_table import (
     differences_of,
     failure_by_failure,
     of_scheme,
+    slug,
 )
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import (
@@ -49,11 +50,6 @@ MEANS = Rule(version=6, since="2026-11-26", seen_seeds=(20160516, 71801, 71802, 
 """Means over the passes of both models on the network of the edge paper; schemes by the mean
 difference in the same ones. Versions before compared medians on six nodes, left out failures that
 cost nothing, or took failures for samples, which share their pass and often one outage."""
-STOCK = "stock "
-
-
-def _key(*parts: str) -> str:
-    return "/".join(part.replace(" ", "-").replace("+", "-").lower() for part in parts)
 
 
 def _stalled(table: pd.DataFrame) -> pd.Series[bool]:
@@ -65,7 +61,7 @@ def _cell(workload: str, scheme: str, failures: str) -> Claim:
     """Claim that the output of one cell is right."""
 
     @invariant(
-        f"{_key(workload, scheme)}/{failures}",
+        f"{workload}/{slug(scheme)}/{failures}",
         f"{WORKLOADS[workload].label}, {scheme}, {failures}: processes were really killed, and the "
         "stable output equals the twin's and the ground truth",
     )
@@ -88,7 +84,7 @@ def _pair(one: str, other: str) -> Claim:
     """Claim that two schemes differ in what is measured of them."""
 
     @hypothesis(
-        f"differ/{_key(one, other)}",
+        f"differ/{slug(one)}/{slug(other)}",
         f"{one} and {other} differ: in a column of the matrix more than chance allows for, of "
         "that many columns",
         rule=MEANS,

@@ -18,7 +18,6 @@ from harness.failures.generators import one_target
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.stock_kills.scale import cluster_spec
-from workloads.base import Workload
 
 ENGINE = "structured"
 SCHEMES: Mapping[str, str] = {
@@ -47,7 +46,24 @@ def run(point: Point, scale: Scale, context: Context) -> Outcome:
     """Measure both models of failure for one workload under one scheme."""
     name, scheme = str(point["workload"]), SCHEMES[str(point["scheme"])]
     workload, rate = _plans.WORKLOADS[name](context.seed("input", name)), WORKLOADS[name].rate_per_s
-    wanted, plan = _wanted(workload, rate, scheme, scale, context)
+    plan: Sequence[int] = ()
+    given: StockParameters | None = None
+    if scheme == "ppa":
+        plan = _plans.plan_for(scheme, workload, rate)
+        given = StockParameters(partitions=_plans.second_query(workload, rate, plan))
+    wanted = LiveRun(
+        # The table of accidents is written from the stock engine's messages alone.
+        workload=replace(workload, into_table=False),
+        engine=ENGINE,
+        setup=Setup(scheme=scheme, parameters=given),
+        interval_s=TRIGGER_S,
+        rate_per_s=rate,
+        load_s=scale.load_s,
+        warmup_s=5,
+        first_warmup_s=15,
+        settle_s=5,
+        calm_s=CALM_S,
+    )
     if (why := lacking(wanted, SPEC)) is not None:
         return Outcome(values={}, skipped=why)
     variants = {
@@ -61,30 +77,6 @@ def run(point: Point, scale: Scale, context: Context) -> Outcome:
             for failures, one in found.items()
         }
     )
-
-
-def _wanted(
-    workload: Workload, rate: float, scheme: str, scale: Scale, context: Context
-) -> tuple[LiveRun, Sequence[int]]:
-    plan: Sequence[int] = ()
-    given: StockParameters | None = None
-    if scheme == "ppa":
-        plan = _plans.plan_for(scheme, workload, rate)
-        given = StockParameters(partitions=_plans.second_query(workload, rate, plan))
-    run = LiveRun(
-        # The table of accidents is written from the stock engine's messages alone.
-        workload=replace(workload, into_table=False),
-        engine=ENGINE,
-        setup=Setup(scheme=scheme, parameters=given),
-        interval_s=TRIGGER_S,
-        rate_per_s=rate,
-        load_s=scale.load_s,
-        warmup_s=5,
-        first_warmup_s=15,
-        settle_s=5,
-        calm_s=CALM_S,
-    )
-    return run, plan
 
 
 def schedule(model: str, scale: Scale, context: Context, workload: str) -> Schedule:
@@ -104,11 +96,7 @@ def schedule(model: str, scale: Scale, context: Context, workload: str) -> Sched
         seed=lambda attempt: context.seed("kills", workload, attempt),
         fits=_one_lives,
     )
-    return _with_restarts(found)
-
-
-def _with_restarts(found: Schedule) -> Schedule:
-    """Add its restart to every kill, also one after the time for which kills were drawn."""
+    # Every kill has its restart, also one after the time for which kills were drawn.
     restarts = [
         FailureEvent(at_s=kill.at_s + AWAY_S, action=Action.RESTART, target=kill.target)
         for kill in found.kills

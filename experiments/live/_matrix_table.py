@@ -20,6 +20,12 @@ from harness.figures.style import SCHEMES as LOOK_OF
 from harness.judging.failures import Unknown
 from harness.results.kills import Kill
 
+
+def slug(scheme: str) -> str:
+    """Return a scheme's name as a part of a topic's, and of a claim's id."""
+    return scheme.lower().replace(" ", "-").replace("+", "-")
+
+
 # Shown: no record depends on what follows.
 
 OURS = tuple(SCHEMES)
@@ -188,7 +194,7 @@ def _parted(variant: str, scheme: str) -> tuple[str, str]:
     return _SLUGS.get(slugged, slugged), failures
 
 
-_SLUGS = {name.lower().replace(" ", "-").replace("+", "-"): name for name in OURS}
+_SLUGS = {slug(name): name for name in OURS}
 
 
 def _accuracy_after(kills: pd.DataFrame, windows: pd.DataFrame) -> Sequence[float]:

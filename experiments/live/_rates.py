@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from experiments.live._six_nodes import SPEC
 from harness.engines.structured.parameters import Mode, StockParameters
@@ -36,47 +36,37 @@ _SLOTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StockSettings:
-    """One way to run the stock engine."""
+class StockSettings(StockParameters):
+    """One way to run the stock engine, and its query."""
 
-    conf: Mapping[str, str] = field(default_factory=dict)
-    source: Mapping[str, str] = field(default_factory=dict)
-    """Options of the Kafka source."""
     per_slide: bool = False
     """True if the query aggregates per slide before it does per window, where the workload can."""
-    more: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters of the stock engine (`StockParameters`)."""
-
-    @property
-    def real_time(self) -> bool:
-        """True if the query runs in real-time mode."""
-        return self.more.get("mode") == Mode.REAL_TIME
 
     def parameters(self, interval_s: float) -> StockParameters:
         """Return the parameters; in real-time mode ``interval_s`` is that between checkpoints."""
-        checkpoint_s = interval_s if self.real_time else None
         return StockParameters(
-            conf=self.conf, source=self.source, checkpoint_s=checkpoint_s, **self.more
+            conf=self.conf,
+            source=self.source,
+            mode=self.mode,
+            checkpoint_s=interval_s if self.real_time else None,
+            spare_slots=self.spare_slots,
         )
 
 
-_TUNED_SOURCE = {"minPartitions": str(SLOTS)}
+_TUNED = StockSettings(conf=_SLOTS, source={"minPartitions": str(SLOTS)}, per_slide=True)
 AS_IT_COMES, TUNED, REAL_TIME = "as it comes", "tuned", "real-time mode"
 SETTINGS: Mapping[str, StockSettings] = {
     AS_IT_COMES: StockSettings(),
-    TUNED: StockSettings(conf=_SLOTS, source=_TUNED_SOURCE, per_slide=True),
-    "tuned, each word into its windows": StockSettings(conf=_SLOTS, source=_TUNED_SOURCE),
-    "tuned, RocksDB": StockSettings(
-        conf={**_SLOTS, **_ROCKSDB}, source=_TUNED_SOURCE, per_slide=True
-    ),
-    "tuned, no wait for a place": StockSettings(
-        conf={**_SLOTS, "spark.locality.wait": "0s"}, source=_TUNED_SOURCE, per_slide=True
-    ),
+    TUNED: _TUNED,
+    "tuned, each word into its windows": replace(_TUNED, per_slide=False),
+    "tuned, RocksDB": replace(_TUNED, conf={**_SLOTS, **_ROCKSDB}),
+    "tuned, no wait for a place": replace(_TUNED, conf={**_SLOTS, "spark.locality.wait": "0s"}),
     REAL_TIME: StockSettings(
         # The most that a row waits for others on its way to a task with state; the default is 50.
         conf={"spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5"},
+        mode=Mode.REAL_TIME.value,
         # All tasks run at once, two of them with state.
-        more={"mode": Mode.REAL_TIME.value, "spare_slots": SPEC.task_slots - 4},
+        spare_slots=SPEC.task_slots - 4,
     ),
 }
 """Settings of the stock engine in live/engines, by name. docs/stock-settings.md has the reasons."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -49,9 +50,4 @@ def outcome_of(
         return Outcome(values={"passes": 0, **values}, series=series)
     merged = together(passes)
     assert not set(series) & set(merged.series), "the passes have series of these names"
-    return Outcome(
-        values={**merged.values, **values},
-        series={**series, **merged.series},
-        invalid=merged.invalid,
-        again=merged.again,
-    )
+    return replace(merged, values={**merged.values, **values}, series={**series, **merged.series})

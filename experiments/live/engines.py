@@ -32,6 +32,7 @@ from experiments.live._rates import (
     TOP,
     TUNED,
     WORDS,
+    StockSettings,
     append_only,
     workload_named,
 )
@@ -86,11 +87,11 @@ def point(
 def run(point: Point, context: Context) -> Outcome:
     """Measure one engine on the ladder, or one scheme under kills."""
     stock, recovery = point["engine"] == STRUCTURED, point["part"] == RECOVERY
-    settings = SETTINGS[str(point["settings"])] if stock else None
-    rate_per_s, interval_s = _number(point, "rate_per_s"), _number(point, "interval_s")
+    settings = SETTINGS[str(point["settings"])] if stock else StockSettings()
+    rate_per_s, interval_s = (float(str(point[name])) for name in ("rate_per_s", "interval_s"))
     parameters = (
         settings.parameters(interval_s)
-        if settings is not None
+        if stock
         else TaskParameters(
             checkpoint_s=CHECKPOINT_S, notes_progress=recovery, ordinary_records=True,
             gives_way=recovery,
@@ -100,8 +101,8 @@ def run(point: Point, context: Context) -> Outcome:
     workload = workload_named(
         str(point["workload"]),
         seed=context.seed("input") % 2**31,
-        per_slide=settings is not None and settings.per_slide,
-        revised=settings is not None and settings.real_time,
+        per_slide=settings.per_slide,
+        revised=settings.real_time,
     )
     if recovery:
         return measure_kills(
@@ -112,7 +113,7 @@ def run(point: Point, context: Context) -> Outcome:
     with append_only(runner.cluster, wanted=not stock and bool(point["durable"])):
         return measure_ladder(
             runner, workload=workload, rates=rates, interval_s=interval_s,
-            stock=stock, real_time=settings is not None and settings.real_time,
+            stock=stock, real_time=settings.real_time,
         )  # fmt: skip
 
 
@@ -121,12 +122,6 @@ def _rungs(point: Point, profile: Profile) -> Sequence[float]:
     prompt = point["engine"] == TASKS and point["interval_s"] == 0.1
     lower = LOWER[profile] if prompt or point["settings"] == REAL_TIME else ()
     return [*lower, *RATES[profile]]
-
-
-def _number(point: Point, name: str) -> float:
-    value = point[name]
-    assert isinstance(value, int | float), f"{name} is {value!r}"
-    return float(value)
 
 
 def _ours(workload: str, interval_s: float = 0.5, **more: Any) -> Point:

@@ -28,14 +28,13 @@ from experiments.live._matrix_failures import (
 )
 from experiments.live._matrix_figure import draw_matrix
 from experiments.live._matrix_network import CHECKPOINT, KEPT, SCHEMES, SPEC, Deployment, deploy
-from experiments.live._matrix_table import cells_of, kills_of, outages
+from experiments.live._matrix_table import cells_of, kills_of, outages, slug
 from experiments.stock._workloads import WORKLOADS
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
 from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.measure.windows import LATER_S
-from workloads.base import Workload
 
 ALL = "all of ours"
 """The point of a run of the task engine: one twin serves all schemes."""
@@ -73,40 +72,26 @@ def run(point: Point, context: Context) -> Outcome:
             deployed[variant] = deployment
             setup = _setup(deployment, away_s)
             variants[variant] = Variant(setup=setup, schedule=events)
-    twin = _setup(deployments[CHECKPOINT], absences(EXPONENTIAL, scale, context, name))
-    wanted = _wanted(workload, twin, rate, scale, context)
+    wanted = LiveRun(
+        workload=workload,
+        engine="tasks",
+        setup=_setup(deployments[CHECKPOINT], absences(EXPONENTIAL, scale, context, name)),
+        interval_s=BATCH_S,
+        rate_per_s=rate,
+        load_s=scale.load_s,
+        first_warmup_s=3 if context.profile is Profile.SMOKE else 10,
+        settle_s=1,
+        punctual_s=PUNCTUAL_S,
+        calm_s=CALM_S,
+    )
     found = measure_each(wanted, variants, context.cluster(SPEC), context)
     return together({variant: _told(found[variant], deployed[variant]) for variant in found})
-
-
-def slug(scheme: str) -> str:
-    """Return a scheme's name as a part of a topic's."""
-    return scheme.lower().replace(" ", "-").replace("+", "-")
 
 
 def _setup(deployment: Deployment, away_s: Sequence[float]) -> Setup:
     return Setup(
         scheme=SCHEMES[deployment.scheme],
         parameters=deployment.parameters(checkpoint_s=CHECKPOINT_S, away_s=away_s),
-    )
-
-
-def _wanted(
-    workload: Workload, twin: Setup, rate_per_s: float, scale: Scale, context: Context
-) -> LiveRun:
-    """Return the common part of a workload's passes."""
-    brief = context.profile is Profile.SMOKE
-    return LiveRun(
-        workload=workload,
-        engine="tasks",
-        setup=twin,
-        interval_s=BATCH_S,
-        rate_per_s=rate_per_s,
-        load_s=scale.load_s,
-        first_warmup_s=3 if brief else 10,
-        settle_s=1,
-        punctual_s=PUNCTUAL_S,
-        calm_s=CALM_S,
     )
 
 
@@ -141,19 +126,11 @@ def following(failed_at_s: pd.Series[float], results: pd.DataFrame) -> pd.DataFr
     return pd.DataFrame(rows, columns=["at_s", "came", "came_tentative"])
 
 
-def grid(workloads: Sequence[str], *, stock: bool = False) -> list[Point]:
-    """Return a point for each workload under all schemes of the task engine, of ten passes.
+def grid(workloads: Sequence[str], schemes: Sequence[str] = (ALL,)) -> list[Point]:
+    """Return a point for each workload, all schemes of the task engine as one of ten passes.
 
-    With ``stock`` also those of the stock engine. Points that share warm processes follow each
-    other."""
-    ours: list[Point] = [{"workload": name, "scheme": ALL} for name in workloads]
-    theirs: list[Point] = [
-        {"workload": name, "scheme": scheme}
-        for scheme in _matrix_stock.SCHEMES
-        for name in workloads
-        if stock
-    ]
-    return ours + theirs
+    Points that share warm processes follow each other."""
+    return [{"workload": name, "scheme": scheme} for scheme in schemes for name in workloads]
 
 
 TOP_K, JOIN, ROADS, WORDS = WORKLOADS
@@ -164,7 +141,7 @@ MEASUREMENT = measured(
     grid={
         Profile.SMOKE: grid((TOP_K, ROADS)),
         Profile.QUICK: grid((TOP_K, JOIN)),
-        Profile.PAPER: grid(tuple(WORKLOADS), stock=True),
+        Profile.PAPER: grid(tuple(WORKLOADS), (ALL, *_matrix_stock.SCHEMES)),
     },
     seconds=(150.0, 710.0, 350.0),
     keeps=lambda point: KEPT if point["scheme"] == ALL else _matrix_stock.kept(point),

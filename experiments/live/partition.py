@@ -19,7 +19,7 @@ import pandas as pd
 from experiments.live._judged import Tables, all_if, numbers
 from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import KEPT, SPEC
-from experiments.stock._figure import draw_around, rows
+from experiments.stock._figure import draw_around
 from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Finding, applied, found, hypothesis, invariant, rows_of
 from harness.cluster.base import Action
@@ -247,7 +247,7 @@ CLAIMS = [
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw a panel per failure: results over time under each scheme, the twin's in grey behind."""
     firsts = tables["runs"].drop_duplicates(["scheme", "failure"])
-    runs = [{**run, "scheme": CONTENDERS[run["scheme"]]} for run in rows(firsts)]
+    runs = firsts.assign(scheme=firsts["scheme"].map(CONTENDERS)).to_dict("records")
     columns = {
         f"a rack {failure}": mine
         for failure in FAILURES

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from experiments.live._cpu import CpuWatch, cpu_s, loops_s
 from experiments.live._judged import stacked
 from harness.claims import (
     Finding,
@@ -98,8 +99,6 @@ def _named(load: str, parts: Mapping[str, float]) -> dict[str, float]:
 
 def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
     """Return cores by part, and their sum, while nothing runs."""
-    from experiments.live._cpu import CpuWatch, cpu_s
-
     begin = time.time()
     with CpuWatch(lambda: cpu_s(cluster, engine)) as watch:
         time.sleep(WAITING_S)
@@ -123,8 +122,6 @@ def _made(runner: Runner, rate: float, *, many: bool, **how: Any) -> Made:
 
 def _pass(runner: Runner, rate: float, *, many: bool) -> dict[str, float]:
     """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
-    from experiments.live._cpu import CpuWatch, cpu_s, loops_s
-
     cluster, engine = runner.cluster, runner.engine
     watch = CpuWatch(lambda: {**cpu_s(cluster, engine), LOOPS: loops_s(cluster)})
     made = _made(runner, rate, many=many, watch=watch)

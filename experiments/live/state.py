@@ -10,7 +10,6 @@ a replica has both already."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,13 +66,11 @@ def run(point: Point, context: Context) -> Outcome:
     from experiments.live._ballast import heavy
 
     runner = warm("tasks", str(point["scheme"]), parameters(point), context)
-    size, rate_per_s = point["state_bytes"], point["rate_per_s"]
-    assert isinstance(size, int), size
-    assert isinstance(rate_per_s, int | float), rate_per_s
+    size = int(str(point["state_bytes"]))
     return measure_kills(
         runner,
         workload=heavy(state_bytes=size),
-        rate_per_s=rate_per_s,
+        rate_per_s=float(str(point["rate_per_s"])),
         interval_s=INTERVAL_S,
         checkpoint_s=CHECKPOINT_S,
         kills=KILLS[context.profile],
@@ -122,30 +119,29 @@ def tabulate(results: Results) -> pd.DataFrame:
     return kills[kills["tasks"].str.contains("count")].reset_index(drop=True)
 
 
-def medians(table: pd.DataFrame, scheme: str, by: str, **fixed: float) -> pd.Series[float]:
-    """Return the median time to restored, in ms, by one of size and rate."""
-    return _medians(table, scheme, by, "restored_ms", fixed)
-
-
-def _medians(
-    table: pd.DataFrame, scheme: str, by: str, measure: str, fixed: Mapping[str, float]
+def medians(
+    table: pd.DataFrame, scheme: str, by: str, measure: str = "restored_ms", /, **fixed: float
 ) -> pd.Series[float]:
+    """Return the median of a measure, in ms, by one of size and rate."""
     mine = table[table["scheme"] == scheme].reindex(columns=sorted({*table.columns, measure}))
     for name, value in fixed.items():
         mine = mine[mine[name] == value]
     return mine.dropna(subset=[measure]).groupby(by)[measure].median()
 
 
+def _by_size(
+    table: pd.DataFrame, scheme: str, up_to: int = SIZES[-1], measure: str = "restored_ms"
+) -> pd.Series[float]:
+    found = medians(table, scheme, "state_bytes", measure, rate_per_s=RATES_PER_S[0])
+    return found[found.index <= up_to]
+
+
 def _outside(table: pd.DataFrame) -> dict[str, Any]:
     """Return the medians of the other measure, by scheme and size."""
-    found = {
-        scheme: _medians(table, scheme, "state_bytes", OUTSIDE, {"rate_per_s": RATES_PER_S[0]})
-        for scheme in (CHECKPOINTS, REPLICAS)
-    }
     return {
         f"outside_ms, {scheme}, {float(str(size)) / MB:g} MB": float(value)
-        for scheme, by in found.items()
-        for size, value in by.items()
+        for scheme in (CHECKPOINTS, REPLICAS)
+        for size, value in _by_size(table, scheme, measure=OUTSIDE).items()
     }
 
 
@@ -164,7 +160,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             axes.scatter(mine[by] / unit, mine["restored_ms"], s=9, color=color, alpha=0.5)
             line = medians(table, scheme, by, **{name: value})
             axes.plot(line.index / unit, line, color=color, marker="o", label=label)
-            seen = _medians(table, scheme, by, OUTSIDE, {name: value}).clip(lower=1.0)
+            seen = medians(table, scheme, by, OUTSIDE, **{name: value}).clip(lower=1.0)
             axes.plot(
                 seen.index / unit, seen, color=color, marker="o", markerfacecolor="none",
                 linestyle=":", label=f"{label}, seen from outside",
@@ -180,11 +176,6 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             axes.set_yscale("log")
             plain_ticks(axes.xaxis, axes.yaxis)
     by_size.legend()
-
-
-def _by_size(table: pd.DataFrame, scheme: str, up_to: int = SIZES[-1]) -> pd.Series[float]:
-    found = medians(table, scheme, "state_bytes", rate_per_s=RATES_PER_S[0])
-    return found[found.index <= up_to]
 
 
 def _largest(by: pd.Series[float]) -> float | None:

@@ -15,7 +15,7 @@ from harness.experiment import Experiment
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import GREY, ORANGE, SCHEMES, not_measured
 
-Run = Mapping[str, Any]
+Run = Mapping[Any, Any]
 MOST_PANELS = 4
 """Largest number of columns with time lines; other points are only summarized."""
 LABELS = {"throughput_per_s": "results/s", "latency_p99_s": "latency, p99 (s)"}
@@ -44,7 +44,8 @@ def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         ends = shown.groupby("scheme")["interval_s"].transform
         shown = shown[(shown["interval_s"] == ends("min")) | (shown["interval_s"] == ends("max"))]
     columns = {
-        f"{SCHEMES[run['scheme']].label}, {run['interval_s']:g} s": [run] for run in rows(shown)
+        f"{SCHEMES[run['scheme']].label}, {run['interval_s']:g} s": [run]
+        for run in shown.to_dict("records")
     }
     parts: Any = figure.subfigures(2, 1, height_ratios=[2.3, 1])
     draw_around(parts[0], columns, tables["timeline"])
@@ -132,11 +133,12 @@ def _cut(axes: Axes, runs: Sequence[Any]) -> None:
 
 def draw_runs(axes: Axes, runs: pd.DataFrame, by: Sequence[str], measure: str, label: str) -> None:
     """Draw every run as a point; a run without the number is hollow and at the top."""
-    points = [tuple(run[name] for name in by) for run in rows(runs)]
+    every = runs.to_dict("records")
+    points = [tuple(run[name] for name in by) for run in every]
     places = list(dict.fromkeys(points))
     known = runs[measure].astype(float)
     top = float(np.nanmax([*known * 1.2, 1.0]))
-    for point, value, run in zip(points, known, rows(runs), strict=True):
+    for point, value, run in zip(points, known, every, strict=True):
         look, missing = SCHEMES[run["scheme"]], pd.isna(value)
         axes.plot(
             places.index(point) + 0.08 * run["repeat"], top * 0.95 if missing else value,
@@ -148,8 +150,3 @@ def draw_runs(axes: Axes, runs: pd.DataFrame, by: Sequence[str], measure: str, l
     axes.set_ylim(0, top)
     axes.set_ylabel(label)
     axes.set_xlabel("every run; hollow: not measured, or not caught up", fontsize=7)
-
-
-def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame as mappings."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

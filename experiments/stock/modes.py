@@ -9,6 +9,7 @@ its window. The time from a window's end compares both from one instant."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -65,18 +66,13 @@ WARMUP_S = {Profile.SMOKE: 0.0, Profile.QUICK: 6.0, Profile.PAPER: 40.0}
 
 def run(point: Point, context: Context) -> Outcome:
     """Measure one mode under one kind of settings: every rate on one warm application."""
-    from dataclasses import replace
-
     from harness.engines.base import Setup
     from harness.judging.runner import open_runner
     from workloads.wordcount import word_count
 
     given = SETTINGS[str(point["mode"]), str(point["settings"])]
     conf = {**given.conf, **spark_conf(context.options)}
-    setup = Setup(
-        scheme="checkpoint",
-        parameters=replace(given, conf=conf),
-    )
+    setup = Setup(scheme="checkpoint", parameters=replace(given, conf=conf))
     workload = word_count(
         seed=context.seed("text"),
         window_s=WINDOW_S,

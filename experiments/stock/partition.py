@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.stock._figure import draw_around, rows
+from experiments.stock._figure import draw_around
 from experiments.stock._kills import (
     Tables,
     equal,
@@ -129,7 +129,7 @@ CLAIMS = [
 
 def draw(tables: Tables, figure: Figure) -> None:
     """Draw throughput and latency over time per failure, with the twin's."""
-    firsts = rows(tables["runs"].drop_duplicates("failure"))
+    firsts = tables["runs"].drop_duplicates("failure").to_dict("records")
     columns = {f"a rack {run['failure']}": [run] for run in firsts}
     draw_around(figure, columns, tables["timeline"])
 

@@ -11,7 +11,7 @@ several intervals, with and without spare slots, and under two queries on disjoi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
@@ -31,11 +31,12 @@ from harness.claims import (
     rows_of,
 )
 from harness.claims.samples import difference_of, median_of, ratio_of
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.structured.parameters import Mode, StockParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, measured
-from harness.failures.schedule import FailureEvent, Schedule
+from harness.failures.generators import one_target
+from harness.failures.schedule import Schedule
 from harness.figures.chart import Figure
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, legend_below
 from harness.judging.outcome import restarts
@@ -133,7 +134,6 @@ SCALES: Mapping[Profile, Scale] = {
 
 
 def point(scheme: str, checkpoint_s: float) -> Point:
-    """Return a point of the grid."""
     return {"scheme": scheme, "checkpoint_s": checkpoint_s}
 
 
@@ -147,11 +147,8 @@ def schedule(
     target = kind.targets[number % len(kind.targets)]
     phase = (number + part) / scale.kills
     at_s = scale.before_s + phase * checkpoint_s
-    events = [FailureEvent(at_s=at_s, action=Action.KILL, target=target)]
-    if kind.restarts:
-        back_s = at_s + scale.away_s
-        events.append(FailureEvent(at_s=back_s, action=Action.RESTART, target=target))
-    return Schedule(events=events, origin="one kill", parameters={"phase": phase})
+    kill = one_target(target, at_s=at_s, restart_after_s=scale.away_s if kind.restarts else None)
+    return replace(kill, origin="one kill", parameters={"phase": phase})
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -211,12 +208,7 @@ def run(point: Point, context: Context) -> Outcome:
     # The early versions are many: the numbers of a run keep what the figure shows of them.
     return together(
         {
-            name: Outcome(
-                values=one.values,
-                series={name: one.series[name] for name in (SERIES, "timeline")},
-                invalid=one.invalid,
-                again=one.again,
-            )
+            name: replace(one, series={kept: one.series[kept] for kept in (SERIES, "timeline")})
             for name, one in outcomes.items()
         }
     )

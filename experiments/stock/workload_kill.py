@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.stock import calibration
-from experiments.stock._figure import draw_around, draw_runs, rows
+from experiments.stock._figure import draw_around, draw_runs
 from experiments.stock._kills import (
     LOCALITY_NOTE,
     Tables,
@@ -193,7 +193,7 @@ def draw(tables: Tables, figure: Figure) -> None:
     runs = tables["runs"]
     first = runs[runs["repeat"] == runs["repeat"].min()]
     columns = {
-        WORKLOADS[name].label: rows(first[first["workload"] == name])
+        WORKLOADS[name].label: first[first["workload"] == name].to_dict("records")
         for name in SHOWN
         if (first["workload"] == name).any()
     }
