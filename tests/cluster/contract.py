@@ -26,6 +26,7 @@ from harness.load.generator import send_markers
 from harness.measure.collector import Collector
 from tests.cluster.helpers import PORT, broken, connected, eventually, listener, unacknowledged
 from tests.cluster.helpers import silent as silent
+from tests.there import there
 
 AnyCluster = TypeVar("AnyCluster", bound=Cluster)
 
@@ -108,8 +109,7 @@ class Driver:
     def next_workers(self) -> set[str]:
         """Run a job and return the workers of its tasks."""
         self.send("go")
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = there(self._process.stdout).readline()
         assert line, f"the driver ended with code {self._process.wait()}: {self.log.read_text()}"
         return set(json.loads(line))
 
@@ -325,8 +325,7 @@ class ClusterContract:
         if before is None:
             pytest.skip(f"the {cluster.backend} backend counts no bytes")
         assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
-        used = cluster.usage()["r1n1"].sent_bytes
-        assert used is not None
+        used = there(cluster.usage()["r1n1"].sent_bytes)
         assert used > before
         if Action.CUT in cluster.capabilities():
             cluster.apply(Action.CUT, "r1n1")
@@ -362,8 +361,7 @@ class ClusterContract:
     def test_the_brokers_clock_is_seen_by_its_append_times(self, cluster: Cluster) -> None:
         topic = f"{cluster.kafka.topic_prefix}clock"
         with topics(cluster.kafka, {topic: cluster.kafka.replication}, appended=[topic]):
-            sample = BrokerClock(cluster.kafka, topic).compare()
-        assert sample is not None
+            sample = there(BrokerClock(cluster.kafka, topic).compare())
         assert 0 < sample.bound_s < 1
         assert sample.certain_s <= CLOCK_LIMIT_S
 

@@ -22,8 +22,8 @@ from harness.judging.passes import Pass
 from harness.judging.run import LiveRun, measure
 from harness.judging.runner import steady_plan
 from harness.measurement import Context, Kept
-from harness.results.record import Profile
 from harness.results.setting import Setting
+from tests.experiments.smoke import Unrecorded
 from workloads.base import Workload
 
 LARGE = ClusterSpec(racks=3, workers_per_rack=4, nodes_per_worker=2, cores_per_worker=2)
@@ -98,11 +98,8 @@ class EngineKindContract:
             assert self.kind.key(setup) == self.kind.key(replace(setup, parameters=default))
 
 
-class Sharing:
+class Sharing(Unrecorded):
     """A context that hands out the engine of the test. Its profile decides nothing by time."""
-
-    profile = Profile.SMOKE
-    repeat = 0
 
     def __init__(self, engine: Engine, directory: Path) -> None:
         self.directory, self._engine = directory, engine
@@ -120,13 +117,6 @@ class Sharing:
 
     def measures(self, setting: Setting) -> None:
         assert setting.engine == self._engine.name
-
-    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
-        """Keep no record."""
-        return False
-
-    def progress(self, stage: str, **_: object) -> None:
-        """Do nothing: there is no observer."""
 
 
 class EngineContract:

@@ -12,13 +12,10 @@ import pytest
 
 from harness.cluster.backends import remove_made
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.processes import marked
 from harness.endurance.trial import Disturb, Disturbance
-from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import silent
-from tests.engines.tasks.live import SPEC, WORDS, kill, trial
+from tests.engines.tasks.live import SPEC, WORDS, kill, started, trial
 from workloads.base import TASKS, Reference, Workload
 from workloads.own import load_workload_file
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
@@ -125,12 +122,9 @@ def test_a_server_that_is_killed_ends_the_run_with_one_message(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
     before = {thread.name for thread in threading.enumerate()}
-    with LocalCluster(SPEC, remove=remove_made) as cluster:
-        cluster.start(silent)
-        with (
-            running_engine(Setup(scheme="checkpoint"), cluster) as engine,
-            pytest.raises(EnvironmentFailure, match=message),
-        ):
-            trial(engine, tmp_path, "checkpoint").run([dead])
-    assert marked(cluster.run) == []
+    with (
+        started(LocalCluster(SPEC, remove=remove_made)) as engine,
+        pytest.raises(EnvironmentFailure, match=message),
+    ):
+        trial(engine, tmp_path, "checkpoint").run([dead])
     assert {thread.name for thread in threading.enumerate()} <= before

@@ -38,20 +38,20 @@ class Record:
         return [(OF_SINK, str(self._sink).encode())]
 
 
-def reading(give: Any, first: int = 0, **options: Any) -> SourceReader:
+def reading(give: Any, **options: Any) -> SourceReader:
     given = {"partition": 0, **options}
-    return SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, give=give, **given)
+    return SourceReader(first=0, start_us=START_US, batch_us=BATCH_US, give=give, **given)
 
 
-def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
+def cut(times_ms: list[int]) -> dict[int, list[int]]:
     """Return, by batch, the offsets of records at these times, one call for each."""
     found: dict[int, list[int]] = {}
 
     def give(batch: int, table: Any) -> None:
-        assert batch == first + len(found), "batches come in order, each once"
+        assert batch == len(found), "batches come in order, each once"
         found[batch] = table.column("offset").to_pylist()
 
-    reader = reading(give, first)
+    reader = reading(give)
     for offset, ms in enumerate(times_ms):
         reader.take(reader.cut([Record(ms, offset)]))
     return found

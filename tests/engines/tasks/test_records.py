@@ -21,6 +21,7 @@ from harness.measure.collector import Collector, Message
 from harness.measure.values import read_json
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
+from tests.engines.tasks.kit import counts
 from tests.load.test_generator import Broker
 from workloads.wordcount import word_count
 
@@ -28,24 +29,16 @@ WORKLOAD = word_count()
 COLUMNS = WORKLOAD.columns
 
 
-def counts(second: int, **words: int) -> Encoded:
-    table = {
-        "window_start": pa.array([second * 1_000_000] * len(words), pa.timestamp("us")),
-        "word": list(words),
-        "count": list(words.values()),
-    }
-    return Encoded(pa.table(table))
-
-
 def publication(
-    term: int, sequence: int, batch: int, payload: Any, kind: Kind = Kind.STABLE
+    term: int, sequence: int, batch: int, results: pa.Table | None, kind: Kind = Kind.STABLE
 ) -> OutputBatch:
+    payload = None if results is None else Encoded(results)
     record = OutputRecord(kind=kind, batch=batch, payload=payload)
     return OutputBatch(term=term, sequence=sequence, records=(record,))
 
 
-def log(*entries: OutputEntry, missing: Sequence[int] = ()) -> list[Message]:
-    """Return the messages of sink 3 for these entries, without those of some offsets."""
+def log(*entries: OutputEntry) -> list[Message]:
+    """Return the messages of sink 3 for these entries."""
     sent: list[tuple[bytes, bytes, Mapping[str, bytes]]] = []
     for number, entry in enumerate(entries):
         key, (rows, headers) = key_of(3, str(number)), rows_of(entry, COLUMNS)
@@ -62,7 +55,6 @@ def log(*entries: OutputEntry, missing: Sequence[int] = ()) -> list[Message]:
             key=key,
         )
         for offset, (key, value, headers) in enumerate(sent)
-        if offset not in missing
     ]
 
 
@@ -123,15 +115,16 @@ class Produced:
 class Client:
     """A producer whose queue may be short."""
 
-    def __init__(self, settings: Mapping[str, Any], room: int = 100) -> None:
+    room = 100
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
         self.produced: list[bytes | None] = []
-        self._room = room
 
     def produce(self, topic: str, value: bytes | None, *_: object, **__: object) -> None:
         self.produced.append(value)
 
     def produce_batch(self, topic: str, messages: Sequence[Any], **_: object) -> int:
-        taken = messages[: self._room]
+        taken = messages[: self.room]
         self.produced += [one["value"] for one in taken]
         return len(taken)
 
@@ -146,7 +139,7 @@ def test_the_sender_writes_a_record_per_result(monkeypatch: pytest.MonkeyPatch) 
     sender.append_results("out", 0, 3, FIRST, COLUMNS)
     client = cast(Client, sender._of_records)
     assert [value is None for value in client.produced] == [False, False, True]
-    client._room = 1
+    client.room = 1
     sender.append_results("out", 0, 3, FIRST, COLUMNS)
     assert lost == [3], "the publication is incomplete, and is sent again"
     assert client.produced[3:] == client.produced[:1]

@@ -20,7 +20,7 @@ from experiments.ppa._topology import SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa.partial_replication import LIVE_EXPERIMENT
 from experiments.ppa.recovery_single import SCALES
 from harness.claims.samples import FEWEST
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.choices import parameters_of
 from harness.measurement import Context
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Point, Profile
@@ -249,8 +249,7 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
     setup = shape.setup(Contender(scheme="checkpoint", checkpoint_s=checkpoint_cost.NEVER_S))
     make_scheme("checkpoint", shape.wiring(), checkpoint_every=round(checkpoint_cost.NEVER_S))
     load_s = (checkpoint_cost.FULL_S + checkpoint_cost.COUNTED_S) / faster
-    assert isinstance(setup.parameters, TaskParameters)
-    assert setup.parameters.checkpoint_s > load_s
+    assert parameters_of(setup).checkpoint_s > load_s
 
 
 def test_checkpoints_within_the_counted_time() -> None:

@@ -9,15 +9,14 @@ import pandas as pd
 import pytest
 
 from experiments.stock import _kills, calibration, rack_kill, worker_kill, workload_kill
-from harness.cluster.base import Node
 from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.stock_kills import measure as stock_kills
+from tests.engines.tasks.kit import machines
 
 HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
 NOTHING = {"intervals_times": None, "rate_share": None}
-NODES = [Node(name=f"r{r}n1", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1") for r in (1, 2)]
 
 
 class Machine:
@@ -33,7 +32,7 @@ class Machine:
         return 7
 
     def cluster(self, spec: object) -> object:
-        return SimpleNamespace(nodes=lambda: NODES)
+        return SimpleNamespace(nodes=lambda: machines(2, 1))
 
 
 @pytest.fixture
