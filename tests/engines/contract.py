@@ -6,10 +6,9 @@ passes on it as `harness.judging` does."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +20,7 @@ from harness.failures.generators import one_target
 from harness.judging.passes import Pass
 from harness.judging.run import LiveRun, measure
 from harness.judging.runner import steady_plan
-from harness.measurement import Context, Kept
+from harness.measurement import Context
 from harness.results.setting import Setting
 from tests.experiments.smoke import Unrecorded
 from workloads.base import Workload
@@ -104,16 +103,9 @@ class Sharing(Unrecorded):
     def __init__(self, engine: Engine, directory: Path) -> None:
         self.directory, self._engine = directory, engine
 
-    def keep(
-        self,
-        key: str,
-        start: Callable[[], AbstractContextManager[Kept]],
-        *,
-        check: Callable[[Kept], None],
-    ) -> Kept:
-        kept = cast(Kept, self._engine)
-        check(kept)
-        return kept
+    def keep(self, key: str, start: Any, *, check: Callable[[Any], None]) -> Any:
+        check(self._engine)
+        return self._engine
 
     def measures(self, setting: Setting) -> None:
         assert setting.engine == self._engine.name
@@ -131,11 +123,6 @@ class EngineContract:
     rate_per_s = 200.0
     load_s = 6.0
     kill_s, away_s = 2.0, 1.0
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def cluster(cls) -> Iterator[Cluster]:
-        raise NotImplementedError
 
     @pytest.fixture(scope="class")
     @classmethod

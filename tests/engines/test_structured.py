@@ -34,6 +34,7 @@ from harness.load.plan import BY_THE_CLOCK
 from harness.measure.collector import Message
 from harness.measure.versions import STABILITY, Stability, versions
 from tests.cluster.helpers import eventually
+from tests.engines.tasks.kit import machines
 from tests.engines.toy import NODE, ToyCluster
 from workloads.accident import accidents
 from workloads.base import Workload
@@ -320,16 +321,12 @@ def test_the_engine_shows_what_its_events_allow(tmp_path: Path) -> None:
     whole = Told(
         tmp_path,
         [
-            {"event": "executors", "count": 1, "hosts": ["h1"], "at_unix_s": START_S},
+            {"event": "executors", "count": 1, "hosts": ["127.0.1.1"], "at_unix_s": START_S},
             {"event": "executors", "count": 0, "hosts": [], "at_unix_s": START_S + 5},
             {"event": "progress", "rows": 3, "at_unix_s": START_S + 9},
         ],
     )
-    two_racks = SimpleNamespace(
-        nodes=lambda: [
-            Node(name=f"r{n}n1", rack=f"r{n}", worker=f"r{n}w1", host=f"h{n}") for n in (1, 2)
-        ]
-    )
+    two_racks = SimpleNamespace(nodes=lambda: machines(2, 1))
     one = StructuredEngine([whole, Told(tmp_path, [])], cast(Cluster, two_racks))
     sent = [
         message(0, 4.0, tentative=True), message(0, 4.2, tentative=False),

@@ -22,10 +22,9 @@ from harness.results.record import Profile
 from harness.stock_kills.own import own
 from harness.stock_kills.scale import check_options
 from tests.there import there
-from tests.workloads.kit import write_rows
+from tests.workloads.kit import loaded, write_rows
 from tests.workloads.test_own_document import FILE, changed
 from workloads.base import RecordedSource
-from workloads.own import load_workload_file
 from workloads.toolkit.recorded import Recording, recorded
 
 if TYPE_CHECKING:
@@ -164,8 +163,7 @@ def test_a_recording_decides_rate_by_speed(tmp_path: Path) -> None:
     begin = text.index("    sources=[\n")
     text = text[:begin] + "    sources=[SOURCE],\n" + text[text.index("    forms=") :]
     file = tmp_path / "replayed.py"
-    file.write_text(text)
-    assert load_workload_file(file).sources == [recorded("orders", path, time="at")]
+    assert loaded(file, text).sources == [recorded("orders", path, time="at")]
     fast = there(own(Profile.QUICK, {"workload": file, "speed": 3.0}))
     assert fast.rate_per_s == pytest.approx(30)
     assert fast.event.begin_unix_s == begin_ms / 1000, "its own event time"

@@ -16,8 +16,8 @@ from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure, UsageError
 from tests.engines.tasks.live import SPEC, WORDS, kill, started, trial
+from tests.workloads.kit import loaded
 from workloads.base import TASKS, Reference, Workload
-from workloads.own import load_workload_file
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program
 
@@ -73,9 +73,7 @@ WORKLOAD = word_count(text=[{text!r}], window_s=2, slide_s=1, depth=4)
 
 def own_workload(directory: Path, unlucky: str) -> Workload:
     """Load a user's own file, as ``--workload FILE`` does; it cannot be imported on a worker."""
-    path = directory / "own_words.py"
-    path.write_text(OWN.format(unlucky=unlucky, text=str(HERE)))
-    return load_workload_file(path)
+    return loaded(directory / "own_words.py", OWN.format(unlucky=unlucky, text=str(HERE)))
 
 
 def test_a_file_that_an_executor_cannot_import_is_one_message(
