@@ -201,32 +201,18 @@ def test_input_has_ended_when_a_checkpoint_has_the_markers_and_nothing_is_unread
     assert not real_time.drained({**done, "newest_event": None}, 10.0)
 
 
-class Query:
-    """A query that has ended without a report."""
-
-    isActive = False  # noqa: N815 - PySpark's name
-
-    def __init__(self) -> None:
-        self._jsq = self
-
-    def recentProgress(self) -> list[Any]:
-        return []
-
-    def exception(self) -> str:
-        return "a task was lost"
-
-    def stop(self) -> None:
-        """Do nothing: it has ended."""
-
-
 def test_a_query_that_always_ends_is_started_again_until_it_counts_as_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark's start succeeds, and the query ends a moment later for want of slots."""
     monkeypatch.setattr("harness.engines.structured.driver.RESTART_PAUSE_S", 0.0)
     monkeypatch.setattr("harness.engines.structured.driver.POLL_S", 0.0)
+    query = SimpleNamespace(  # it has ended without a report
+        isActive=False, recentProgress=list, exception=lambda: "a task was lost", stop=lambda: None
+    )
+    query._jsq = query
     said: list[Mapping[str, Any]] = []
-    supervised = Supervised(lambda: cast(Any, Query()), said.append)
+    supervised = Supervised(lambda: cast(Any, query), said.append)
     while not said or said[-1]["event"] != "died":
         pass
     supervised.stop()

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -93,23 +94,12 @@ def test_tentative_results_carry_it_and_are_undone() -> None:
     assert deliveries(rows, WORKLOAD, 0.0)["stability"].tolist() == ["tentative", "stable"]
 
 
-class Produced:
-    """A Kafka message as a sink reads it back."""
-
-    def __init__(self, message: Message) -> None:
-        self._message = message
-
-    def headers(self) -> list[tuple[str, bytes]]:
-        return list(self._message.headers.items())
-
-    def key(self) -> bytes | None:
-        return self._message.key
-
-    def offset(self) -> int:
-        return self._message.offset
-
-    def value(self) -> bytes | None:
-        return self._message.value or None
+def produced(message: Message) -> Any:
+    """Return a Kafka message as a sink reads it back."""
+    return SimpleNamespace(
+        headers=lambda: list(message.headers.items()), key=lambda: message.key,
+        offset=lambda: message.offset, value=lambda: message.value or None,
+    )  # fmt: skip
 
 
 class Client:
@@ -195,5 +185,5 @@ def test_a_broker_carries_every_form() -> None:
     ordinary = deliveries([one for one in messages if one.value], WORKLOAD, 0.0)
     assert ordinary["stability"].value_counts().to_dict() == {"stable": 2_000, "tentative": 1}
     tail = OutputTail(3, lambda reader: None)
-    tail.take([Produced(one) for one in messages])
+    tail.take([produced(one) for one in messages])
     assert (tail.reader.term, tail.reader.sequence) == (1, 2)
