@@ -131,7 +131,7 @@ def test_ports_that_are_always_taken_are_given_up(begun: Callable[..., Script]) 
 
 
 def test_a_server_inherits_nothing_of_the_users(
-    launcher: Launcher, begun: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
+    begun: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/surprise")
     child = there(begun("import os; print(sorted(os.environ), flush=True)").child)

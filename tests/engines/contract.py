@@ -135,7 +135,7 @@ class EngineContract:
     def context(self, engine: Engine, tmp_path: Path) -> Context:
         return cast(Context, Sharing(engine, tmp_path))
 
-    def test_it_is_ready_when_it_is_opened(self, engine: Engine, cluster: Cluster) -> None:
+    def test_it_is_ready_when_it_is_opened(self, engine: Engine) -> None:
         assert engine.name == self.kind.name
         engine.check()
         engine.raise_problems()
