@@ -23,11 +23,6 @@ def judged(experiment: Experiment, tables: Tables) -> dict[str, Verdict]:
     return found
 
 
-def failing(experiment: Experiment, tables: Tables) -> set[str]:
-    """Return the claims that do not hold; those that the tables leave open are not among them."""
-    return {name for name, each in judged(experiment, tables).items() if each.held is False}
-
-
 def broken(
     experiment: Experiment, point: Point, outcome: Outcome, directory: Path
 ) -> Sequence[Verdict]:

@@ -29,9 +29,12 @@ from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 @pytest.mark.slow
 @pytest.mark.long
 class TasksOnBackend:
-    """Workers and nodes that are killed, with checkpoints and with replicas.
+    """Workers and nodes that are killed, with checkpoints and with replicas."""
 
-    Inherit it, and give the fixture `engine`, scoped to the class."""
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls) -> Iterator[TaskEngine]:
+        raise NotImplementedError
 
     @pytest.mark.parametrize("scheme", ["checkpoint", "active"])
     def test_a_killed_worker_changes_nothing(

@@ -24,8 +24,6 @@ from tests.there import there
 
 SECRET = b"known to both"
 NODES = 200
-
-
 Ends = tuple[ssl.SSLContext | None, ssl.SSLContext | None]
 
 
