@@ -21,7 +21,7 @@ from harness.results.library import Library
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
-from tests.experiments.judging import results_of
+from tests.experiments.smoke import results_of
 from tests.judging.constructed import WORKLOAD, deliveries, injected, record, truth
 
 SCHEDULE = in_turn(

@@ -26,11 +26,14 @@ from harness.load.generator import send_markers
 from harness.measure.collector import Collector
 from tests.cluster.helpers import PORT, broken, connected, eventually, listener, unacknowledged
 from tests.cluster.helpers import silent as silent
+from tests.there import there
 
 AnyCluster = TypeVar("AnyCluster", bound=Cluster)
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
 """The shape of the tested cluster."""
+EVERYWHERE = {"r1w1", "r1w2", "r2w1", "r2w2"}
+"""Its workers."""
 
 
 BEATING = (
@@ -108,8 +111,7 @@ class Driver:
     def next_workers(self) -> set[str]:
         """Run a job and return the workers of its tasks."""
         self.send("go")
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = there(self._process.stdout).readline()
         assert line, f"the driver ended with code {self._process.wait()}: {self.log.read_text()}"
         return set(json.loads(line))
 
@@ -145,11 +147,6 @@ def driver(conf: Mapping[str, str], environment: Mapping[str, str], log: Path) -
 @pytest.mark.spark
 class ClusterContract:
     """Inherit it, and give `cluster`: class-scoped, started, of the shape `SPEC`."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def cluster(cls) -> Iterator[Cluster]:
-        raise NotImplementedError
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -301,15 +298,14 @@ class ClusterContract:
     def test_a_job_goes_on_when_a_node_and_then_a_rack_is_killed(
         self, cluster: Cluster, application: Driver
     ) -> None:
-        everywhere = {"r1w1", "r1w2", "r2w1", "r2w2"}
-        assert application.runs_on(everywhere)
+        assert application.runs_on(EVERYWHERE)
         before = cluster.usage()["r1n1"].cpu_s
 
         (victim,) = cluster.apply(Action.KILL, "r1n1")
         assert victim.node == "r1n1"
         assert victim.reached
         eventually(lambda: not cluster.alive()["r1n1"])
-        assert application.runs_on(everywhere - {"r1w1"})
+        assert application.runs_on(EVERYWHERE - {"r1w1"})
         assert before is None or (cluster.usage()["r1n1"].cpu_s or 0) >= before
 
         victims = cluster.apply(Action.KILL, "r2")
@@ -320,15 +316,14 @@ class ClusterContract:
 
         cluster.restore(silent)
         assert all(cluster.alive().values())
-        assert application.runs_on(everywhere)
+        assert application.runs_on(EVERYWHERE)
 
     def test_bytes_are_counted_beyond_a_kill(self, cluster: Cluster, application: Driver) -> None:
         before = cluster.usage()["r1n1"].sent_bytes
         if before is None:
             pytest.skip(f"the {cluster.backend} backend counts no bytes")
-        assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
-        used = cluster.usage()["r1n1"].sent_bytes
-        assert used is not None
+        assert application.runs_on(EVERYWHERE)
+        used = there(cluster.usage()["r1n1"].sent_bytes)
         assert used > before
         if Action.CUT in cluster.capabilities():
             cluster.apply(Action.CUT, "r1n1")
@@ -364,8 +359,7 @@ class ClusterContract:
     def test_the_brokers_clock_is_seen_by_its_append_times(self, cluster: Cluster) -> None:
         topic = f"{cluster.kafka.topic_prefix}clock"
         with topics(cluster.kafka, {topic: cluster.kafka.replication}, appended=[topic]):
-            sample = BrokerClock(cluster.kafka, topic).compare()
-        assert sample is not None
+            sample = there(BrokerClock(cluster.kafka, topic).compare())
         assert 0 < sample.bound_s < 1
         assert sample.certain_s <= CLOCK_LIMIT_S
 

@@ -19,6 +19,7 @@ from harness.cluster.ownership import ClusterRecord
 from harness.cluster.processes import RUN_VARIABLE, WORKER_VARIABLE, Machine, identify
 from harness.cluster.run_directory import end_processes
 from harness.cluster.spark import REPOSITORY
+from tests.there import there
 
 FAMILY = """
 import os, subprocess, sys, time
@@ -107,8 +108,7 @@ def family(run: str, worker: str | None = None) -> Iterator[tuple[subprocess.Pop
         start_new_session=True,
     ) as process:
         try:
-            assert process.stdout is not None
-            yield process, int(process.stdout.readline())
+            yield process, int(there(process.stdout).readline())
         finally:
             end_run(run)
 
@@ -142,8 +142,7 @@ def harness_process(
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        run, directory = process.stdout.readline().split()
+        run, directory = there(process.stdout).readline().split()
         try:
             yield process, run, Path(directory)
         finally:

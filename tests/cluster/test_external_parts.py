@@ -35,6 +35,7 @@ from harness.cluster.processes import HostProcess
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.helpers import silent
+from tests.there import there
 
 MINIMAL: dict[str, Any] = {
     "kafka": {"bootstrap": "k:9092"},
@@ -103,8 +104,7 @@ def test_the_example_shows_what_can_be_said(
     path.write_text((REPOSITORY / "docker" / "external-example.yaml").read_text())
     settings = read_settings(path)
     assert settings.kafka.password == "secret of KAFKA_PASSWORD"
-    assert settings.kafka.tls is not None
-    assert settings.kafka.tls.ca == "CERTIFICATE"
+    assert there(settings.kafka.tls).ca == "CERTIFICATE"
     assert settings.spark.rack_conf["r2"] == {"spark.executor.resource.rack_r2.amount": "1"}
     assert settings.remove_checkpoints is not None
     assert "secret of" not in repr(settings)
@@ -344,9 +344,7 @@ def test_executors_clocks_and_storage_are_checked() -> None:
 def test_clocks_and_usage_are_what_the_commands_say(tmp_path: Path) -> None:
     nodes = nodes_of_files(tmp_path, usage="echo '{{\"cpu_s\": 2.5}}'")
     nodes.check_clocks()
-    sample = nodes.clocks()["r1n1"]
-    assert sample is not None
-    assert sample.bound_s > 0, "a command takes its time"
+    assert there(nodes.clocks()["r1n1"]).bound_s > 0, "a command takes its time"
     used = nodes.usage()["r2n1"]
     assert (used.cpu_s, used.resident_bytes) == (2.5, None)
     with pytest.raises(EnvironmentFailure, match=r"of node r1n1 is -(2[5-9]|30)\d\d ms off"):

@@ -16,6 +16,7 @@ from harness.cluster.agent.place import LaunchedProcess, Launcher, Place
 from harness.cluster.agent.ports import free_port
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import eventually, silent
+from tests.there import there
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +39,7 @@ class Script(Server):
         )
 
     def answers(self) -> bool:
-        assert self.child is not None
-        return "serving" in self.child.log_text()
+        return "serving" in there(self.child).log_text()
 
 
 READY = "import time; print('serving', flush=True); time.sleep(600)"
@@ -95,18 +95,17 @@ def test_an_exit_is_told_with_its_code_its_last_lines_and_a_remedy(
 def test_a_deadline_is_told_with_the_process(begun: Callable[..., Script]) -> None:
     server = begun("import time; print('thinking', flush=True); time.sleep(600)", limit_s=0.5)
     failure = failure_of(server)
-    assert server.child is not None
     assert "did not answer within 500 ms" in failure.what
-    assert f"it is running as process {server.child.pid}" in failure.what
+    assert f"it is running as process {there(server.child).pid}" in failure.what
 
 
 def test_a_server_that_died_later_is_told_by_check(begun: Callable[..., Script]) -> None:
     server = begun(READY)
     wait_for([server], silent)
     server.check()
-    assert server.child is not None
-    os.kill(server.child.pid, signal.SIGKILL)
-    server.child.wait()
+    child = there(server.child)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
     with pytest.raises(EnvironmentFailure, match="the test server is dead; it was killed by SIGK"):
         server.check()
 
@@ -132,14 +131,13 @@ def test_ports_that_are_always_taken_are_given_up(begun: Callable[..., Script]) 
 
 
 def test_a_server_inherits_nothing_of_the_users(
-    launcher: Launcher, begun: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
+    begun: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/surprise")
-    server = begun("import os; print(sorted(os.environ), flush=True)")
-    assert server.child is not None
-    server.child.wait()
-    eventually(lambda: server.child is not None and "PATH" in server.child.log_text())
-    assert "SPARK_CONF_DIR" not in server.child.log_text()
+    child = there(begun("import os; print(sorted(os.environ), flush=True)").child)
+    child.wait()
+    eventually(lambda: "PATH" in child.log_text())
+    assert "SPARK_CONF_DIR" not in child.log_text()
 
 
 def test_a_free_port_is_outside_of_the_range_for_clients() -> None:

@@ -27,7 +27,7 @@ from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import marked
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract, Driver, started
+from tests.cluster.contract import EVERYWHERE, SPEC, ClusterContract, Driver, started
 from tests.cluster.helpers import PEER, eventually, silent, transfer_s
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside, started_inside
 from tests.cluster.links import Laid, LinkContract
@@ -216,15 +216,14 @@ class TestNamespaceCluster(ClusterContract):
     def test_a_worker_that_is_cut_off_runs_nothing_until_it_is_healed(
         self, cluster: LocalCluster, application: Driver
     ) -> None:
-        everywhere = {"r1w1", "r1w2", "r2w1", "r2w2"}
-        assert application.runs_on(everywhere)
+        assert application.runs_on(EVERYWHERE)
         victims = cluster.apply(Action.CUT, "r2")
         assert all(victim.felt for victim in victims)
         assert not any(victim.reached for victim in cluster.apply(Action.CUT, "r2"))
         assert [name for name, up in cluster.alive().items() if up] == ["r1n1", "r1n2"]
         assert application.runs_on({"r1w1", "r1w2"})
         cluster.restore(silent)
-        assert application.runs_on(everywhere)
+        assert application.runs_on(EVERYWHERE)
 
     def test_a_restored_cluster_has_no_links(self, cluster: LocalCluster) -> None:
         cluster.shape("r1", WorkerLink(bytes_per_s=50_000))

@@ -23,11 +23,11 @@ from harness.cluster.processes import Machine, ProcessIdentity, identify, is_ali
 from harness.cluster.run_directory import journal_path, read_journal, write_journal, write_private
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import cluster_of, end_run, family, silent
+from tests.there import there
 
 pytestmark = pytest.mark.slow
 
-OWN = identify(os.getpid())
-assert OWN is not None
+OWN = there(identify(os.getpid()))
 DEAD = ProcessIdentity(pid=OWN.pid, started_ticks=OWN.started_ticks - 1)
 """A process that had our pid before us."""
 
@@ -65,8 +65,7 @@ def test_others_that_live_here_are_neighbours_and_named(
     said: list[str] = []
     warn_of_neighbours(said.append)
     assert said == []
-    parent = identify(os.getppid())
-    assert parent is not None
+    parent = there(identify(os.getppid()))
     elsewhere = replace(record.machine, hostname="another")
     gone = replace(parent, started_ticks=1)
     for name, owner, machine in (
@@ -103,8 +102,7 @@ def test_a_journalled_process_is_ended_and_no_other_one_with_its_pid(
     records: ClusterRecords, record: ClusterRecord, earlier: int, lives: bool
 ) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
-        own = identify(process.pid)
-        assert own is not None
+        own = there(identify(process.pid))
         journalled = replace(own, started_ticks=own.started_ticks - earlier)
         write_journal(record.directory, "server", journalled)
         records.add(record)

@@ -26,6 +26,7 @@ from harness.cluster.processes import (
     wait_until_gone,
 )
 from tests.cluster.helpers import eventually, family, marked_environment
+from tests.there import there
 
 pytestmark = pytest.mark.slow
 
@@ -74,9 +75,7 @@ def test_the_caller_is_spared_even_if_marked(run: str) -> None:
 
 def test_signal_all_reaches_what_is_forked_meanwhile(run: str) -> None:
     with family(run) as (process, child):
-        parent, rest = identify(process.pid), identify(child)
-        assert parent is not None
-        assert rest is not None
+        parent, rest = there(identify(process.pid)), there(identify(child))
         passes = 0
 
         def find() -> list[ProcessStat]:
@@ -94,8 +93,7 @@ def test_signal_all_reaches_what_is_forked_meanwhile(run: str) -> None:
 
 def test_a_signal_never_reaches_a_stranger_with_the_same_pid(run: str) -> None:
     with family(run) as (process, _):
-        real = identify(process.pid)
-        assert real is not None
+        real = there(identify(process.pid))
         earlier = ProcessIdentity(pid=real.pid, started_ticks=real.started_ticks - 5)
         assert not send_signal(earlier, signal.SIGKILL)
         assert process.poll() is None
@@ -106,8 +104,7 @@ def test_signals_work_where_the_kernel_has_no_pid_descriptors(
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     with family(run) as (process, _):
-        identity = identify(process.pid)
-        assert identity is not None
+        identity = there(identify(process.pid))
         assert send_signal(identity, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         assert not send_signal(identity, signal.SIGKILL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from harness.cluster import surroundings
@@ -25,14 +27,8 @@ def test_what_is_missing_is_a_warning_with_its_reason(monkeypatch: pytest.Monkey
 
 
 def test_what_is_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Client:
-        def version(self) -> dict[str, str]:
-            return {"Version": "20.10"}
-
-        def close(self) -> None:
-            """Do nothing."""
-
-    monkeypatch.setattr(daemon, "connect", Client)
+    client = SimpleNamespace(version=lambda: {"Version": "20.10"}, close=lambda: None)
+    monkeypatch.setattr(daemon, "connect", lambda: client)
     monkeypatch.setattr(network, "why_not", lambda: None)
     networks, docker = surroundings.examine()
     assert networks.status is docker.status is Status.OK

@@ -13,6 +13,7 @@ import pytest
 
 from harness.cluster import traffic
 from harness.cluster.traffic import between, connections, increase, inodes_of
+from tests.there import there
 
 CHILD = """
 import socket, sys
@@ -37,8 +38,7 @@ def talking() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
                     received += len(peer.recv(1 << 16))
                 peer.sendall(b"y")
                 yield child, port
-                assert child.stdin is not None
-                child.stdin.close()
+                there(child.stdin).close()
 
 
 def test_bytes_between_two_processes_count_by_sender() -> None:
@@ -46,11 +46,9 @@ def test_bytes_between_two_processes_count_by_sender() -> None:
         ours = inodes_of(os.getpid())
         seen = [one for one in connections() if one.here[1] == port and one.inode in ours]
         assert [one.received_bytes for one in seen] == [70_000]
-        counted = between([os.getpid(), child.pid])
-        assert counted is not None
+        counted = there(between([os.getpid(), child.pid]))
         assert sum(counted.values()) in (70_001, 70_002), "the first byte may stand for its SYN"
-        with_server = between([child.pid], [port])
-        assert with_server is not None
+        with_server = there(between([child.pid], [port]))
         assert 70_000 <= sum(with_server.values()) <= 70_003
         assert between([child.pid]) == {}, "the other end is nobody's"
 
@@ -61,8 +59,7 @@ def test_a_connection_within_a_process_does_not_count() -> None:
         socket.create_connection(server.getsockname()) as one,
         server.accept()[0] as other,
     ):
-        counted = between([os.getpid()])
-        assert counted is not None
+        counted = there(between([os.getpid()]))
         assert not counted.keys() & {os.fstat(end.fileno()).st_ino for end in (one, other)}
 
 

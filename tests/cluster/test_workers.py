@@ -29,6 +29,7 @@ from harness.cluster.processes import (
 )
 from harness.errors import UsageError
 from tests.cluster.helpers import FAMILY, eventually, silent
+from tests.there import there
 
 pytestmark = pytest.mark.slow
 
@@ -55,8 +56,7 @@ class FakeWorker(Server):
     @property
     def running(self) -> LaunchedProcess:
         """Its own process."""
-        assert self.child is not None
-        return self.child
+        return there(self.child)
 
     @property
     def host(self) -> int:
@@ -99,9 +99,7 @@ class Rig:
         return {name for name, alive in self.workers.alive().items() if not alive}
 
     def cpu_s(self, node: str) -> float:
-        used = self.workers.usage()[node].cpu_s
-        assert used is not None
-        return used
+        return there(self.workers.usage()[node].cpu_s)
 
 
 @pytest.fixture
@@ -301,8 +299,7 @@ def test_a_prepared_kill_looks_for_nobody_before_its_first_signal(
         monkeypatch.setattr(finding, "members", walk)
         due = time.time()
         (victim,) = prepared.apply()
-    assert victim.began_unix_s is not None
-    assert due <= victim.began_unix_s < due + 0.5
+    assert due <= there(victim.began_unix_s) < due + 0.5
     assert victim.at_unix_s >= due + 0.5, "the last signal was for those that came in between"
     assert set(victim.processes) == pids | late_pids
     assert not late.alive

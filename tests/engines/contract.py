@@ -6,10 +6,9 @@ passes on it as `harness.judging` does."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,9 +20,9 @@ from harness.failures.generators import one_target
 from harness.judging.passes import Pass
 from harness.judging.run import LiveRun, measure
 from harness.judging.runner import steady_plan
-from harness.measurement import Context, Kept
-from harness.results.record import Profile
+from harness.measurement import Context
 from harness.results.setting import Setting
+from tests.experiments.smoke import Unrecorded
 from workloads.base import Workload
 
 LARGE = ClusterSpec(racks=3, workers_per_rack=4, nodes_per_worker=2, cores_per_worker=2)
@@ -98,35 +97,18 @@ class EngineKindContract:
             assert self.kind.key(setup) == self.kind.key(replace(setup, parameters=default))
 
 
-class Sharing:
+class Sharing(Unrecorded):
     """A context that hands out the engine of the test. Its profile decides nothing by time."""
-
-    profile = Profile.SMOKE
-    repeat = 0
 
     def __init__(self, engine: Engine, directory: Path) -> None:
         self.directory, self._engine = directory, engine
 
-    def keep(
-        self,
-        key: str,
-        start: Callable[[], AbstractContextManager[Kept]],
-        *,
-        check: Callable[[Kept], None],
-    ) -> Kept:
-        kept = cast(Kept, self._engine)
-        check(kept)
-        return kept
+    def keep(self, key: str, start: Any, *, check: Callable[[Any], None]) -> Any:
+        check(self._engine)
+        return self._engine
 
     def measures(self, setting: Setting) -> None:
         assert setting.engine == self._engine.name
-
-    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
-        """Keep no record."""
-        return False
-
-    def progress(self, stage: str, **_: object) -> None:
-        """Do nothing: there is no observer."""
 
 
 class EngineContract:
@@ -144,11 +126,6 @@ class EngineContract:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def cluster(cls) -> Iterator[Cluster]:
-        raise NotImplementedError
-
-    @pytest.fixture(scope="class")
-    @classmethod
     def engine(cls, cluster: Cluster) -> Iterator[Engine]:
         with cls.kind.open(cls.setup, cluster) as engine:
             engine.configure(cls.setup)
@@ -158,7 +135,7 @@ class EngineContract:
     def context(self, engine: Engine, tmp_path: Path) -> Context:
         return cast(Context, Sharing(engine, tmp_path))
 
-    def test_it_is_ready_when_it_is_opened(self, engine: Engine, cluster: Cluster) -> None:
+    def test_it_is_ready_when_it_is_opened(self, engine: Engine) -> None:
         assert engine.name == self.kind.name
         engine.check()
         engine.raise_problems()

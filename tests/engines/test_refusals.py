@@ -11,7 +11,7 @@ import pytest
 from harness.engines.structured import sample, sample_stream
 from harness.engines.structured.refusals import REFUSALS, explained, refusal_of, said
 from harness.errors import UsageError
-from workloads.own import load_workload_file
+from tests.workloads.kit import loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,9 +107,7 @@ QUERIES = {
 def test_a_refusal_names_reason_line_and_remedy(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:
-    path = tmp_path / "clicks.py"
-    path.write_text(FILE.format(query=query))
-    workload = load_workload_file(path)
+    workload = loaded(tmp_path / "clicks.py", FILE.format(query=query))
 
     def run() -> None:
         sample_stream.check_stream(sample_stream.stream_of(spark, workload, tmp_path))

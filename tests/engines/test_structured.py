@@ -34,6 +34,7 @@ from harness.load.plan import BY_THE_CLOCK
 from harness.measure.collector import Message
 from harness.measure.versions import STABILITY, Stability, versions
 from tests.cluster.helpers import eventually
+from tests.engines.tasks.kit import machines
 from tests.engines.toy import NODE, ToyCluster
 from workloads.accident import accidents
 from workloads.base import Workload
@@ -200,32 +201,18 @@ def test_input_has_ended_when_a_checkpoint_has_the_markers_and_nothing_is_unread
     assert not real_time.drained({**done, "newest_event": None}, 10.0)
 
 
-class Query:
-    """A query that has ended without a report."""
-
-    isActive = False  # noqa: N815 - PySpark's name
-
-    def __init__(self) -> None:
-        self._jsq = self
-
-    def recentProgress(self) -> list[Any]:
-        return []
-
-    def exception(self) -> str:
-        return "a task was lost"
-
-    def stop(self) -> None:
-        """Do nothing: it has ended."""
-
-
 def test_a_query_that_always_ends_is_started_again_until_it_counts_as_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark's start succeeds, and the query ends a moment later for want of slots."""
     monkeypatch.setattr("harness.engines.structured.driver.RESTART_PAUSE_S", 0.0)
     monkeypatch.setattr("harness.engines.structured.driver.POLL_S", 0.0)
+    query = SimpleNamespace(  # it has ended without a report
+        isActive=False, recentProgress=list, exception=lambda: "a task was lost", stop=lambda: None
+    )
+    query._jsq = query
     said: list[Mapping[str, Any]] = []
-    supervised = Supervised(lambda: cast(Any, Query()), said.append)
+    supervised = Supervised(lambda: cast(Any, query), said.append)
     while not said or said[-1]["event"] != "died":
         pass
     supervised.stop()
@@ -320,16 +307,12 @@ def test_the_engine_shows_what_its_events_allow(tmp_path: Path) -> None:
     whole = Told(
         tmp_path,
         [
-            {"event": "executors", "count": 1, "hosts": ["h1"], "at_unix_s": START_S},
+            {"event": "executors", "count": 1, "hosts": ["127.0.1.1"], "at_unix_s": START_S},
             {"event": "executors", "count": 0, "hosts": [], "at_unix_s": START_S + 5},
             {"event": "progress", "rows": 3, "at_unix_s": START_S + 9},
         ],
     )
-    two_racks = SimpleNamespace(
-        nodes=lambda: [
-            Node(name=f"r{n}n1", rack=f"r{n}", worker=f"r{n}w1", host=f"h{n}") for n in (1, 2)
-        ]
-    )
+    two_racks = SimpleNamespace(nodes=lambda: machines(2, 1))
     one = StructuredEngine([whole, Told(tmp_path, [])], cast(Cluster, two_racks))
     sent = [
         message(0, 4.0, tentative=True), message(0, 4.2, tentative=False),

@@ -9,8 +9,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -40,8 +40,6 @@ from workloads.base import Reference, Source, Workload
 
 WINDOW_MS, DELAY_MS = 100, 100
 NODE = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.1.1")
-
-
 COPY = "copy"
 """The form of a workload that the toy runs."""
 
@@ -239,12 +237,7 @@ class ToyKind(EngineKind):
     }
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
-        return _opened(Toy(cast(ToyCluster, cluster), setup))
-
-
-@contextmanager
-def _opened(toy: Toy) -> Iterator[Engine]:
-    yield toy
+        return nullcontext(Toy(cast(ToyCluster, cluster), setup))
 
 
 class ToyCluster:

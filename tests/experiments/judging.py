@@ -1,4 +1,4 @@
-"""Results of runs made by hand, and verdicts by id."""
+"""Verdicts by id, and those on a run made by hand."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment, Tables
 from harness.pages.assessment import verdicts
 from harness.results.record import Outcome, Point, plain
-from harness.results.tables import Results
-
-
-def results_of(outcomes: Sequence[tuple[Point, Outcome]], directory: Path) -> Results:
-    """Return outcomes of points as the results of their runs."""
-    rows, directories = [], {}
-    for number, (point, outcome) in enumerate(outcomes):
-        run = f"run-{number}"
-        directories[run] = directory / run
-        directories[run].mkdir(parents=True)
-        for name, series in outcome.series.items():
-            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
-        rows.append({**outcome.values, **point, "repeat": 0, "run": run})
-    return Results(pd.DataFrame(rows), directories)
+from tests.experiments.smoke import results_of
 
 
 def judged(experiment: Experiment, tables: Tables) -> dict[str, Verdict]:
@@ -36,11 +21,6 @@ def judged(experiment: Experiment, tables: Tables) -> dict[str, Verdict]:
     assert [each.problem for each in found.values() if each.problem] == []
     json.dumps([each.measured for each in found.values()], default=plain)
     return found
-
-
-def failing(experiment: Experiment, tables: Tables) -> set[str]:
-    """Return the claims that do not hold; those that the tables leave open are not among them."""
-    return {name for name, each in judged(experiment, tables).items() if each.held is False}
 
 
 def broken(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement
-from harness.results.record import Profile
+from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED, run_seed
 
@@ -19,19 +20,13 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="faultline-smoke-")
 """The series of all smoke grids of this process; removed when it ends."""
 
 
-class SmokeContext:
-    """The part of a `Context` that these experiments use."""
+class Unrecorded:
+    """The part of a `Context` that records and reports, for a run that leaves no record."""
 
     profile = Profile.SMOKE
     repeat = 0
 
-    def __init__(self, experiment: Experiment | Measurement) -> None:
-        self._id = experiment.id
-
-    def seed(self, *names: str | int) -> int:
-        return run_seed(DEFAULT_SEED, self._id, 0, *names)
-
-    def measures(self, setting: object) -> None:
+    def measures(self, setting: Any) -> None:
         """Keep no record."""
 
     def surroundings(self, name: str, conditions: object, **_: object) -> bool:
@@ -42,20 +37,38 @@ class SmokeContext:
         assert stage
 
 
+class SmokeContext(Unrecorded):
+    """The part of a `Context` that these experiments use."""
+
+    def __init__(self, experiment: Experiment | Measurement) -> None:
+        self._id = experiment.id
+
+    def seed(self, *names: str | int) -> int:
+        return run_seed(DEFAULT_SEED, self._id, 0, *names)
+
+
+def results_of(outcomes: Sequence[tuple[Point, Outcome]], directory: Path) -> Results:
+    """Return outcomes of points as the results of their runs."""
+    rows, directories = [], {}
+    for number, (point, outcome) in enumerate(outcomes):
+        run = f"run-{number}"
+        directories[run] = directory / run
+        directories[run].mkdir(parents=True)
+        for name, series in outcome.series.items():
+            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
+        rows.append({**outcome.values, **point, "repeat": 0, "run": run})
+    return Results(pd.DataFrame(rows), directories)
+
+
 @functools.cache
 def smoke_results(measurement: Measurement) -> Results:
     """Return the runs of the whole smoke grid."""
-    rows, directories = [], {}
-    for number, point in enumerate(measurement.grid[Profile.SMOKE]):
+    outcomes = []
+    for point in measurement.grid[Profile.SMOKE]:
         outcome = measurement.run(point, cast(Context, SmokeContext(measurement)))
         assert outcome.invalid is None
-        run = f"{measurement.id}/{number}"
-        directories[run] = Path(_FOLDER.name) / run
-        directories[run].mkdir(parents=True)
-        for series, frame in outcome.series.items():
-            frame.to_parquet(directories[run] / f"{series}.parquet")
-        rows.append({**point, **outcome.values, "repeat": 0, "run": run})
-    return Results(pd.DataFrame(rows), directories)
+        outcomes.append((point, outcome))
+    return results_of(outcomes, Path(_FOLDER.name) / measurement.id)
 
 
 @functools.cache

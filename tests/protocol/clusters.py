@@ -14,6 +14,7 @@ from harness.protocol.inputs import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.simulator.topologies import chain
+from tests.there import there
 
 CAUSE = "test"
 BEAT_US = 1000
@@ -101,9 +102,10 @@ class Cluster:
         return self.tell(told.NodeDisconnected(cause=CAUSE, node=number, boot=boot), now=now)
 
     def primary(self, task: int) -> Copy:
-        copy = self.machine.tasks[task].primary
-        assert copy is not None
-        return copy
+        return there(self.machine.tasks[task].primary)
+
+    def replica(self, task: int) -> Copy:
+        return there(self.machine.tasks[task].replica)
 
     def hosts(self) -> list[int | None]:
         """Return the node of every task's primary."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,44 +28,33 @@ W1, W2 = (datetime.fromtimestamp(1_800_000_000 + second, UTC) for second in (0, 
 Rows = Sequence[tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Results with the share of right members."""
-
-    workload: Workload
-    delivered: Rows
-    """In the order of arrival."""
-    accurate: Rows
-    share: float
-
-
-CASES = [
-    Case(
+CASES: Sequence[tuple[Workload, Rows, Rows, float]] = [
+    (
         world_cup(),
         [(W1, "1:9 2:8 7:1"), (W2, "5:1")],
         [(W1, "2:9 1:9 3:7 4:6"), (W2, "5:3")],
         3 / 5,
     ),
-    Case(
+    (
         traffic_jams(),
         [(W1, "3 8"), (W2, "1")],
         [(W1, "3 5 8 9"), (W2, "1")],
         3 / 5,
     ),
-    Case(
+    (
         accidents(),
         [(W1, 4, "1 2"), (W1, 5, "9")],
         [(W1, 4, "1 2 3"), (W1, 6, "9")],
         2 / 4,
     ),
-    Case(
+    (
         word_count(text=[__file__]),
         [(W1, "a", 2), (W1, "b", 1)],
         [(W1, "a", 2), (W1, "b", 3), (W2, "a", 2)],
         1 / 3,
     ),
 ]
-by_workload = pytest.mark.parametrize("case", CASES, ids=lambda case: case.workload.name)
+"""Workload, results in the order of arrival, the right ones, and the share of right members."""
 
 
 def scored(workload: Workload, delivered: Rows, accurate: Rows) -> Scored:
@@ -85,11 +73,15 @@ def results(workload: Workload, rows: Rows) -> pa.Table:
     return pa.table(dict(zip(workload.columns, zip(*rows, strict=True), strict=True)))
 
 
-@by_workload
-def test_the_share_of_right_members(case: Case) -> None:
-    workload, accurate = case.workload, results(case.workload, case.accurate)
-    found = local_accuracy(workload, results(workload, case.delivered), accurate)
-    assert found == pytest.approx(case.share)
+@pytest.mark.parametrize(
+    ("workload", "delivered", "right", "share"), CASES, ids=[case[0].name for case in CASES]
+)
+def test_the_share_of_right_members(
+    workload: Workload, delivered: Rows, right: Rows, share: float
+) -> None:
+    accurate = results(workload, right)
+    found = local_accuracy(workload, results(workload, delivered), accurate)
+    assert found == pytest.approx(share)
     assert local_accuracy(workload, accurate, accurate) == 1.0
 
 

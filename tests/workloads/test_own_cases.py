@@ -214,7 +214,6 @@ REFUSED = {
                "late records were dropped by the watermark: ", "multipleWatermarkPolicy at min"),
     "one side": ({"sources": "ab", "query": JOIN,
                   "record": '{"k": chance.randrange(2**29) * 2 + n % 2, "v": 1}',
-
                   "more": "values=['kk'], window_s=1"},
                  "a has no watermark, so the stream never gives", "on every source"),
     "no batch": ({"query": STATE}, "applyInPandasWithState is unsupported in batch", "'batch'"),

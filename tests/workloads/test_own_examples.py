@@ -18,6 +18,7 @@ from harness.measure.values import normalized, read_json, types_of
 from harness.measure.versions import compare
 from workloads.base import Reference, Source, Workload
 from workloads.own import load_workload_file
+from workloads.packages import places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,8 +165,6 @@ EXPECTED = {
 
 
 def test_a_package_is_found_beside_the_file(here: Path) -> None:
-    from workloads.packages import places
-
     workload = load_workload_file(here / "packaged.py")
     found = places(here / "packaged.py", workload.packages)
     assert [place.name for place in found] == ["shopjob"]

@@ -21,10 +21,10 @@ from harness.load.profile import RateProfile
 from harness.results.record import Profile
 from harness.stock_kills.own import own
 from harness.stock_kills.scale import check_options
-from tests.workloads.kit import write_rows
+from tests.there import there
+from tests.workloads.kit import loaded, write_rows
 from tests.workloads.test_own_document import FILE, changed
 from workloads.base import RecordedSource
-from workloads.own import load_workload_file
 from workloads.toolkit.recorded import Recording, recorded
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def test_a_window_longer_than_a_run_may_take_names_the_speed(tmp_path: Path) -> 
     options = _options(tmp_path, window_s=86_400)
     with pytest.raises(UsageError, match="one pass would last") as caught:
         check_options(Profile.QUICK, options)
-    speed = re.search(r"--speed (\d+)", caught.value.remedy)
-    assert speed is not None
+    speed = there(re.search(r"--speed (\d+)", caught.value.remedy))
     check_options(Profile.QUICK, {**options, "speed": float(speed.group(1))})
 
 
@@ -92,13 +91,11 @@ def test_options_of_a_workload_need_one() -> None:
 
 
 def test_a_load_takes_rate_speed_partitions(tmp_path: Path) -> None:
-    mine = own(Profile.QUICK, _options(tmp_path, rate=2000.0, speed=60.0, partitions=3))
-    assert mine is not None
+    mine = there(own(Profile.QUICK, _options(tmp_path, rate=2000.0, speed=60.0, partitions=3)))
     assert (mine.rate_per_s, mine.event.speed) == (2000, 60)
     assert [source.partitions for source in mine.workload.sources] == [3]
     assert mine.event_at(0.5) == mine.event, "a generator is slower at the same speed"
-    smoke = own(Profile.SMOKE, _options(tmp_path))
-    assert smoke is not None
+    smoke = there(own(Profile.SMOKE, _options(tmp_path)))
     assert smoke.event.speed == 5, "a window every 2 s"
 
 
@@ -166,15 +163,12 @@ def test_a_recording_decides_rate_by_speed(tmp_path: Path) -> None:
     begin = text.index("    sources=[\n")
     text = text[:begin] + "    sources=[SOURCE],\n" + text[text.index("    forms=") :]
     file = tmp_path / "replayed.py"
-    file.write_text(text)
-    assert load_workload_file(file).sources == [recorded("orders", path, time="at")]
-    fast = own(Profile.QUICK, {"workload": file, "speed": 3.0})
-    assert fast is not None
+    assert loaded(file, text).sources == [recorded("orders", path, time="at")]
+    fast = there(own(Profile.QUICK, {"workload": file, "speed": 3.0}))
     assert fast.rate_per_s == pytest.approx(30)
     assert fast.event.begin_unix_s == begin_ms / 1000, "its own event time"
     assert fast.event_at(0.5).speed == 1.5, "a lower rate is slower event time"
-    given = own(Profile.QUICK, {"workload": file, "rate": 5.0, "partitions": 4})
-    assert given is not None
+    given = there(own(Profile.QUICK, {"workload": file, "rate": 5.0, "partitions": 4}))
     assert given.event.speed == pytest.approx(0.5)
     assert given.workload.sources[0].records.parameters["partitions"] == 4
     with pytest.raises(UsageError, match="rate and speed go together"):

@@ -23,6 +23,7 @@ from harness.cluster.processes import PROGRAM_VARIABLE, WORKER_VARIABLE, marked
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.helpers import eventually
+from tests.there import there
 
 MARKS = {WORKER_VARIABLE: "r1w1", PROGRAM_VARIABLE: "r1n1-x"}
 WHOLE = [Part(node="r1n1", worker="r1w1")]
@@ -38,9 +39,7 @@ def program(directory: Path, run: str) -> Iterator[tuple[FarAgent, subprocess.Po
         stdout=subprocess.PIPE,
         bufsize=0,
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        sink, output = process.stdin.fileno(), process.stdout.fileno()
+        sink, output = there(process.stdin).fileno(), there(process.stdout).fileno()
 
         def send(data: bytes) -> None:
             os.write(sink, data)
@@ -57,7 +56,7 @@ def program(directory: Path, run: str) -> Iterator[tuple[FarAgent, subprocess.Po
         try:
             yield FarAgent(caller), process
         finally:
-            process.stdin.close()
+            there(process.stdin).close()
             process.wait(20)
             reader.join()
 
@@ -88,9 +87,7 @@ def test_it_starts_counts_and_kills_on_time(agent: Agent) -> None:
     struck = agent.strike(number, signal.SIGKILL, due)
     assert due <= struck.began_unix_s <= struck.at_unix_s
     assert len(struck.groups["r1n1"].processes) == 3
-    ended = agent.ended(started.number)
-    assert ended is not None
-    assert ended.exit_code == -signal.SIGKILL
+    assert there(agent.ended(started.number)).exit_code == -signal.SIGKILL
     assert agent.look(WHOLE)["r1n1"].processes == []
     with pytest.raises(UsageError, match="was dropped or done"):
         agent.strike(number, signal.SIGKILL)
@@ -102,9 +99,7 @@ def test_a_process_without_its_marks_is_ended_too(agent: Agent) -> None:
     place = Path(f"/proc/{started.pid}/environ")
     eventually(lambda: place.read_bytes() == b"" and started.identity is not None)
     agent.end_all()
-    ended = agent.ended(started.number)
-    assert ended is not None
-    assert ended.exit_code == -signal.SIGKILL
+    assert there(agent.ended(started.number)).exit_code == -signal.SIGKILL
 
 
 def test_what_a_program_leaves_is_found_when_it_is_ended(agent: Agent) -> None:

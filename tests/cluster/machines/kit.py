@@ -203,7 +203,12 @@ class Network:
         if seeded:
             for machine in self.machines:
                 machine.seed()
-        self._write_config()
+        config = "".join(
+            f"Host {machine.name}\n  HostName {machine.address}\n  User root\n"
+            f"  IdentityFile {self.directory / 'key'}\n  UserKnownHostsFile {self._known}\n"
+            for machine in self.machines
+        )
+        (self.directory / "config").write_text(config)
 
     @property
     def host(self) -> str:
@@ -214,18 +219,6 @@ class Network:
         """Note a machine's host key, as after a first login."""
         with self._known.open("ab") as file:
             file.write(f"{address} ".encode() + key.export_public_key())
-
-    def _write_config(self) -> None:
-        lines = []
-        for machine in self.machines:
-            lines += [
-                f"Host {machine.name}",
-                f"  HostName {machine.address}",
-                "  User root",
-                f"  IdentityFile {self.directory / 'key'}",
-                f"  UserKnownHostsFile {self._known}",
-            ]
-        (self.directory / "config").write_text("\n".join(lines) + "\n")
 
     def file(self, entries: Iterable[Mapping[str, object]] | None = None, **more: object) -> Path:
         """Write a file of hosts; by default half of the machines are in each of two racks."""
@@ -277,19 +270,17 @@ def open_machine(network: Network, loop: Loop, mirror: Path) -> Reached:
 @contextmanager
 def poor_path(*, python: str | None = None) -> Iterator[str]:
     """Yield a PATH with few programs; ``python``: text of a script that is called python3.11."""
-    directory = Path(tempfile.mkdtemp(prefix="faultline-", dir=ROOT))
-    for name in NEEDED:
-        found = shutil.which(name, path=PLAIN_PATH)
-        assert found is not None, name
-        (directory / name).symlink_to(found)
-    if python is not None:
-        script = directory / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        script.write_text(python)
-        script.chmod(0o755)
-    try:
-        yield str(directory)
-    finally:
-        shutil.rmtree(directory)
+    with tempfile.TemporaryDirectory(prefix="faultline-", dir=ROOT) as path:
+        directory = Path(path)
+        for name in NEEDED:
+            found = shutil.which(name, path=PLAIN_PATH)
+            assert found is not None, name
+            (directory / name).symlink_to(found)
+        if python is not None:
+            script = directory / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+            script.write_text(python)
+            script.chmod(0o755)
+        yield path
 
 
 def main() -> None:

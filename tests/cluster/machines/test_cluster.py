@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -78,7 +77,7 @@ class TestMachinesCluster(ClusterContract):
 
 @pytest.mark.long
 @pytest.mark.cluster
-def test_a_machine_that_is_switched_off_is_dead_and_named(tmp_path: Path) -> None:
+def test_a_machine_that_is_switched_off_is_dead_and_named() -> None:
     with Network(2) as network:
         cluster = MachinesCluster(
             read_machines(network.file()),
@@ -96,7 +95,7 @@ def test_a_machine_that_is_switched_off_is_dead_and_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.cluster
-def test_a_host_that_is_not_there_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_host_that_is_not_there_is_named_and_leaves_nothing() -> None:
     with Network(1) as network:
         entries = [{"ssh": "m1", "rack": "r1"}, {"ssh": "no-such-host.invalid", "rack": "r2"}]
         backend = find_backend(str(network.file(entries)))

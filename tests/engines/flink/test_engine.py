@@ -206,13 +206,11 @@ def job(at_s: float, before: str, after: str, why: str = "") -> Line:
     return said(at_s, f"Job insert-into (ab12) switched from state {before} to {after}.", why)
 
 
-def task(at_s: float, after: str, before: str = "X", number: int = 1) -> Line:
-    return said(at_s, f"Sink (1/4)#{number} (cd_0_{number}) switched from {before} to {after}.")
+def task(at_s: float, after: str, number: int = 1) -> Line:
+    return said(at_s, f"Sink (1/4)#{number} (cd_0_{number}) switched from X to {after}.")
 
 
 GONE = "Connection unexpectedly closed by remote task manager '127.0.0.2:4 [ r1n1-77 ] '."
-
-
 LOST, PLACED, BACK = EventKind.DETECTED, EventKind.RESTARTED, EventKind.RECOVERED
 OTHER = "Connection unexpectedly closed by remote task manager 'h:4 [ r2n1-88 ] '."
 TASK_FAILED = "Sink (1/4) (cd_0_2) switched from RUNNING to FAILED on r1n2-9 @ h (dataPort=1)."

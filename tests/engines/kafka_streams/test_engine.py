@@ -146,6 +146,7 @@ def test_a_password_survives_the_properties_file() -> None:
 
 
 BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
+LOSS = [members("r2n1", 1, BOTH), state("r2n1", 7.9, "REBALANCING"), members("r2n1", 8, ONE)]
 
 
 @pytest.mark.parametrize(
@@ -154,9 +155,7 @@ BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
         pytest.param(
             [
                 members("r1n1", 1, BOTH),
-                members("r2n1", 1, BOTH),
-                state("r2n1", 7.9, "REBALANCING"),
-                members("r2n1", 8, ONE),
+                *LOSS,
                 said("r2n1", 8.5, "restore-ended", records=40),
                 state("r2n1", 9, "RUNNING"),
                 members("r2n1", 12, "r1n1:33 r2n1:22"),
@@ -166,9 +165,7 @@ BOTH, ONE = "r1n1:11 r2n1:22", "r2n1:22"
         ),
         pytest.param(
             [
-                members("r2n1", 1, BOTH),
-                state("r2n1", 7.9, "REBALANCING"),
-                members("r2n1", 8, ONE),
+                *LOSS,
                 state("r2n1", 8.3, "RUNNING"),
                 state("r1n1", 12, "REBALANCING"),
                 state("r1n1", 14, "RUNNING"),
@@ -205,12 +202,7 @@ def test_a_loss_is_read_from_what_the_instances_say(
 def test_a_transaction_of_the_dead_holds_up_what_is_restored_until_the_broker_ends_it() -> None:
     def held(node: str = "r2n1", until_s: float | None = None) -> float:
         """Return the time if a node sees a transaction from 3 s until then."""
-        loss = [
-            members("r2n1", 1, BOTH),
-            state("r2n1", 7.9, "REBALANCING"),
-            members("r2n1", 8, ONE),
-            state("r2n1", 9, "RUNNING"),
-        ]
+        loss = [*LOSS, state("r2n1", 9, "RUNNING")]
         if until_s is not None:
             loss.append(said(node, 3, "transactions", open="x"))
             loss.append(said(node, until_s, "transactions", open=""))

@@ -10,21 +10,17 @@ import pytest
 
 from harness.cluster.backends import remove_made
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.processes import marked
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
-from tests.cluster.contract import silent
+from tests.cluster.contract import started
 from tests.engines.tasks.live import SPEC, own_state
 
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Two racks of one worker with two nodes each."""
-    with own_state(tmp_path_factory):
-        with LocalCluster(SPEC, remove=remove_made) as cluster:
-            cluster.start(silent)
-            yield cluster
-        assert marked(cluster.run) == []
+    with own_state(tmp_path_factory), started(LocalCluster(SPEC, remove=remove_made)) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="package")

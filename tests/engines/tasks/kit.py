@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
@@ -20,7 +21,7 @@ from harness.engines.tasks.choices import scheme_of
 from harness.engines.tasks.exchange import Begin, ReadError, Tail
 from harness.engines.tasks.job import Job, spread, wiring_for
 from harness.protocol.coordinator.registry import NodeInfo
-from workloads.wordcount import word_count
+from workloads.wordcount import RESULT, word_count
 
 P = ParamSpec("P")
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
@@ -56,6 +57,12 @@ def job(**more: Any) -> Job:
         "out_topic": "out", "out_partitions": 1,
     }  # fmt: skip
     return Job(**{**given, **more})
+
+
+def counts(second: int, **words: int) -> pa.Table:
+    """Return results of word count for the window that begins at a second."""
+    begins = pa.array([second * 1_000_000] * len(words), pa.timestamp("us"))
+    return pa.table([begins, list(words), list(words.values())], schema=RESULT)
 
 
 def machines(racks: int, nodes_per_rack: int) -> list[Node]:

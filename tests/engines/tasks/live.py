@@ -21,6 +21,7 @@ from harness.hosting.restoration import Noted
 from harness.protocol.coordinator.registry import Registry
 from harness.protocol.effects import CopyEvent
 from harness.protocol.scheme import Recovery
+from tests.cluster.contract import started as started_cluster
 from tests.cluster.helpers import eventually, silent
 from workloads.base import Workload
 from workloads.wordcount import word_count
@@ -108,12 +109,12 @@ def own_state(factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @contextmanager
-def started(cluster: Cluster, parameters: TaskParameters = PARAMETERS) -> Iterator[TaskEngine]:
-    """Start ``cluster`` and processes on it that any scheme can use: a pass brings its own."""
-    with cluster:
-        cluster.start(silent)
-        with running_engine(Setup(scheme="checkpoint", parameters=parameters), cluster) as engine:
-            yield engine
+def started(cluster: Cluster) -> Iterator[TaskEngine]:
+    """Start ``cluster`` and processes on it that any scheme can use: a pass brings its own.
+
+    After the block nothing of them is left on this machine."""
+    with started_cluster(cluster), running_engine(Setup(scheme="checkpoint"), cluster) as engine:
+        yield engine
 
 
 def trial(
@@ -123,7 +124,6 @@ def trial(
     seconds: float = 6,
     *,
     workload: Workload = WORDS,
-    rate_per_s: float = 200,
     of: type[Trial] = Trial,
     **parameters: Any,
 ) -> Trial:
@@ -135,7 +135,7 @@ def trial(
         scheme = Setup(scheme=scheme, parameters=replace(PARAMETERS, **parameters))
     engine.setup = scheme
     engine.check()
-    return of(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)
+    return of(engine, workload, directory, rate_per_s=200, seconds=seconds, settles=True)
 
 
 def kill(at_s: float, target: str) -> Disturbance:

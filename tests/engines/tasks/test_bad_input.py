@@ -12,15 +12,12 @@ import pytest
 
 from harness.cluster.backends import remove_made
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.processes import marked
 from harness.endurance.trial import Disturb, Disturbance
-from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import silent
-from tests.engines.tasks.live import SPEC, WORDS, kill, trial
+from tests.engines.tasks.live import SPEC, WORDS, kill, started, trial
+from tests.workloads.kit import loaded
 from workloads.base import TASKS, Reference, Workload
-from workloads.own import load_workload_file
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program
 
@@ -76,9 +73,7 @@ WORKLOAD = word_count(text=[{text!r}], window_s=2, slide_s=1, depth=4)
 
 def own_workload(directory: Path, unlucky: str) -> Workload:
     """Load a user's own file, as ``--workload FILE`` does; it cannot be imported on a worker."""
-    path = directory / "own_words.py"
-    path.write_text(OWN.format(unlucky=unlucky, text=str(HERE)))
-    return load_workload_file(path)
+    return loaded(directory / "own_words.py", OWN.format(unlucky=unlucky, text=str(HERE)))
 
 
 def test_a_file_that_an_executor_cannot_import_is_one_message(
@@ -125,12 +120,9 @@ def test_a_server_that_is_killed_ends_the_run_with_one_message(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
     before = {thread.name for thread in threading.enumerate()}
-    with LocalCluster(SPEC, remove=remove_made) as cluster:
-        cluster.start(silent)
-        with (
-            running_engine(Setup(scheme="checkpoint"), cluster) as engine,
-            pytest.raises(EnvironmentFailure, match=message),
-        ):
-            trial(engine, tmp_path, "checkpoint").run([dead])
-    assert marked(cluster.run) == []
+    with (
+        started(LocalCluster(SPEC, remove=remove_made)) as engine,
+        pytest.raises(EnvironmentFailure, match=message),
+    ):
+        trial(engine, tmp_path, "checkpoint").run([dead])
     assert {thread.name for thread in threading.enumerate()} <= before

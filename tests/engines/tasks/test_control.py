@@ -20,11 +20,10 @@ from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
 from tests.engines.tasks.kit import certificates, in_a_loop, until
+from tests.there import there
 
 SECRET = b"known to both"
 NODES = 200
-
-
 Ends = tuple[ssl.SSLContext | None, ssl.SSLContext | None]
 
 
@@ -78,9 +77,7 @@ async def test_a_peer_that_does_not_read_costs_frames(ends: Ends) -> None:
         assert 0 < sent < 300
         assert server.dropped == 300 - sent
         for number in range(sent):
-            frame = await client.receive()
-            assert frame is not None
-            assert frame["number"] == number
+            assert there(await client.receive())["number"] == number
 
 
 @in_a_loop
@@ -124,7 +121,9 @@ async def test_who_proves_nothing_fills_no_memory_of_a_node() -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(frame_of({"challenge": "x" * STRANGER_BYTES})[:100])
         await reader.read()
-        await closed(writer)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
         hung_up.set()
 
     server = await asyncio.start_server(flood, "127.0.0.1", 0)
@@ -185,12 +184,6 @@ async def test_every_node_of_many_is_in_the_queue_of_a_coordinator_that_does_not
         with ExitStack() as stack:
             for _ in range(NODES):  # the loop does not turn here, so nobody is accepted
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-
-
-async def closed(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
 
 
 async def read_step(reader: asyncio.StreamReader) -> bytes:

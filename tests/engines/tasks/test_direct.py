@@ -16,6 +16,7 @@ from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.hosting.codec import CorruptData
 from harness.hosting.frames import Header, Hosts, pack_frames, pack_hosts, run_id
 from tests.engines.tasks.kit import certificates, in_a_loop, until
+from tests.there import there
 
 SECRET, RUN = b"known to both", run_id("pass")
 
@@ -36,8 +37,7 @@ class Node:
 
     def knows(self, *others: Node) -> None:
         for other in others:
-            assert other.peers.address is not None
-            self.peers.located(other.peers.node, other.peers.boot, other.peers.address)
+            self.peers.located(other.peers.node, other.peers.boot, there(other.peers.address))
 
     def say(self, to: Node | int, number: int, ballast: int = 0) -> bool:
         packed = [pack_hosts(Hosts(number, ((0, 0),) * ballast))]
@@ -98,8 +98,7 @@ async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> N
         patch.setattr(wire, "GO_ON_BYTES", 1 << 16)
         one.say(other, 0)
         await other.got.get()
-        reader = other.wires(one)[0]._transport
-        assert reader is not None
+        reader = there(other.wires(one)[0]._transport)
         reader.pause_reading()
         sent = sum(one.say(other, n, 20_000) for n in range(1, 100))
         assert 0 < sent < 99
@@ -113,8 +112,7 @@ async def test_what_a_peer_does_not_read_is_bounded(one: Node, other: Node) -> N
 
 async def stranger(node: Node) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a node without a proof, and read its greeting."""
-    assert node.peers.address is not None
-    reader, writer = await asyncio.open_connection(*node.peers.address)
+    reader, writer = await asyncio.open_connection(*there(node.peers.address))
     await reader.readexactly(36)
     return reader, writer
 
@@ -219,8 +217,7 @@ def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Pa
         assert await other.got.get() == (0, 1)
         other.say(one, 2, 100_000)
         assert await one.got.get() == (1, 2)
-        transport = one.wires(other)[0]._transport
-        assert transport is not None
+        transport = there(one.wires(other)[0]._transport)
         assert transport.get_extra_info("cipher") is not None
         third = await Node(2, tls=theirs).start()
         one.knows(third)

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from itertools import pairwise
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from harness.cluster.base import BROKER, STORE
@@ -26,25 +25,19 @@ from harness.hosting.codec import encode
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
-from tests.engines.tasks.kit import machines
-from workloads.wordcount import RESULT, word_count
+from tests.engines.tasks.kit import counts, machines
+from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__])
 NODES = machines(2, 2)
 
 
-def counts(**words: int) -> pa.Table:
-    """Return results of the window that begins at 1 s."""
-    begins = pa.array([1_000_000] * len(words), pa.int64()).cast(pa.timestamp("us"))
-    return pa.table([begins, list(words), list(words.values())], schema=RESULT)
-
-
 def stable(batch: int, **words: int) -> OutputRecord:
-    return OutputRecord(kind=Kind.STABLE, batch=batch, payload=counts(**words))
+    return OutputRecord(kind=Kind.STABLE, batch=batch, payload=counts(1, **words))
 
 
 def tentative(batch: int, **words: int) -> OutputRecord:
-    return OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=counts(**words))
+    return OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=counts(1, **words))
 
 
 def undo(batch: int) -> OutputRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,44 +17,30 @@ from harness.protocol.output import OutputFence
 START_US, BATCH_US = 1_800_000_000_000_000, 100_000
 
 
-class Record:
-    """The part of a Kafka message that a reader uses."""
-
-    def __init__(self, ms: int, offset: int, value: bytes = b"x", sink: int = 0) -> None:
-        self._ms, self._offset, self._value, self._sink = ms, offset, value, sink
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, START_US // 1000 + self._ms
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> None:
-        """Return none, as of output that is no ordinary record."""
-
-    def value(self) -> bytes:
-        return self._value
-
-    def headers(self) -> list[tuple[str, bytes]]:
-        return [(OF_SINK, str(self._sink).encode())]
+def record(ms: int, offset: int, value: bytes = b"x", sink: int = 0) -> Any:
+    """Return what a reader uses of a Kafka message; a key is none, as of no ordinary record."""
+    return SimpleNamespace(
+        timestamp=lambda: (1, START_US // 1000 + ms), offset=lambda: offset, key=lambda: None,
+        value=lambda: value, headers=lambda: [(OF_SINK, str(sink).encode())],
+    )  # fmt: skip
 
 
-def reading(give: Any, first: int = 0, **options: Any) -> SourceReader:
+def reading(give: Any, **options: Any) -> SourceReader:
     given = {"partition": 0, **options}
-    return SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, give=give, **given)
+    return SourceReader(first=0, start_us=START_US, batch_us=BATCH_US, give=give, **given)
 
 
-def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
+def cut(times_ms: list[int]) -> dict[int, list[int]]:
     """Return, by batch, the offsets of records at these times, one call for each."""
     found: dict[int, list[int]] = {}
 
     def give(batch: int, table: Any) -> None:
-        assert batch == first + len(found), "batches come in order, each once"
+        assert batch == len(found), "batches come in order, each once"
         found[batch] = table.column("offset").to_pylist()
 
-    reader = reading(give, first)
+    reader = reading(give)
     for offset, ms in enumerate(times_ms):
-        reader.take(reader.cut([Record(ms, offset)]))
+        reader.take(reader.cut([record(ms, offset)]))
     return found
 
 
@@ -64,7 +51,7 @@ def test_time_may_go_backwards_within_a_batch_alone() -> None:
             cut(times)
         reader = reading(lambda batch, table: None)
         with pytest.raises(Unreadable, match="by its time stamp") as raised:
-            reader.cut([Record(ms, offset) for offset, ms in enumerate(times)])
+            reader.cut([record(ms, offset) for offset, ms in enumerate(times)])
         assert "LogAppendTime" in raised.value.remedy
 
 
@@ -72,7 +59,7 @@ def test_times_are_read_only_where_somebody_looks_at_them() -> None:
     for with_times in (True, False):
         given: dict[int, Any] = {}
         reader = reading(given.__setitem__, partition=3, with_times=with_times)
-        reader.take(reader.cut([Record(10, 0), Record(30, 1), Record(100, 2)]))
+        reader.take(reader.cut([record(10, 0), record(30, 1), record(100, 2)]))
         table = given.pop(0)
         stamps = [START_US + 10_000, START_US + 30_000] if with_times else [None, None]
         assert table.column("timestamp").cast("int64").to_pylist() == stamps
@@ -82,9 +69,9 @@ def test_times_are_read_only_where_somebody_looks_at_them() -> None:
 def test_a_sink_reads_what_is_its_own() -> None:
     seen: list[int] = []
     tail = OutputTail(3, lambda reader: seen.append(reader.term))
-    tail.take([Record(0, 0, encode(OutputFence(term=5)), sink=4)])
-    tail.take([Record(0, 1, encode(OutputFence(term=2)), sink=3)])
-    tail.take([Record(0, 2, b"from nobody of ours", sink=3)])
+    tail.take([record(0, 0, encode(OutputFence(term=5)), sink=4)])
+    tail.take([record(0, 1, encode(OutputFence(term=2)), sink=3)])
+    tail.take([record(0, 2, b"from nobody of ours", sink=3)])
     assert seen == [-1, 2, 2]
 
 

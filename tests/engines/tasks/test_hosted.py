@@ -30,6 +30,11 @@ STORE = do.StoreCheckpoint(
         task=4, position=5, state=5, outputs=(), acknowledged=(0,), term=1
     ),
 )  # fmt: skip
+FENCE = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
+PUBLISH = do.PublishOutput(
+    cause="x", task=6, incarnation=1, term=1, sequence=1,
+    records=(do.OutputRecord(kind=do.Kind.STABLE, batch=0),),
+)  # fmt: skip
 
 
 class SlowStore:
@@ -122,12 +127,7 @@ async def test_a_stalled_broker_gets_a_publication_once(monkeypatch: pytest.Monk
     here = hosting(SlowStore(), said)
     sender = SimpleNamespace(append=lambda *record: appended.append(record[-1]))
     here._sender, reader = cast(Any, sender), follow(here)
-    record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
-    fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
-    publish = do.PublishOutput(
-        cause="x", task=6, incarnation=1, term=1, sequence=1, records=(record,)
-    )  # fmt: skip
-    for effect in (fence, publish):
+    for effect in (FENCE, PUBLISH):
         appended.clear()
         for _ in range(16):
             here._perform([effect])
@@ -162,16 +162,11 @@ async def test_a_term_that_was_given_twice_has_one_writer() -> None:
     here = hosting(SlowStore(), said)
     here._sender = cast(Any, SimpleNamespace(append=lambda *record: None))
     reader = follow(here)
-    fence = do.FenceOutput(cause="x", task=6, incarnation=1, term=1)
-    record = do.OutputRecord(kind=do.Kind.STABLE, batch=0)
-    here._perform([fence])
+    here._perform([FENCE])
     for nonce in (here._nonce + 1, here._nonce):
-        reader.accept(copies.entry_for(fence, nonce))
-    publish = do.PublishOutput(
-        cause="x", task=6, incarnation=1, term=1, sequence=1, records=(record,)
-    )
-    reader.accept(copies.entry_for(publish, here._nonce + 1))
+        reader.accept(copies.entry_for(FENCE, nonce))
+    reader.accept(copies.entry_for(PUBLISH, here._nonce + 1))
     here._output_moved(6, reader)
-    here._perform([publish])
+    here._perform([PUBLISH])
     assert answers(said) == [told.OutputRefused, told.OutputRefused]
     here.stop()

@@ -91,12 +91,8 @@ def test_the_task_engine_survives_a_kill(engine: TaskEngine, tmp_path: Path) -> 
 
 def test_the_stock_engine_survives_a_kill(tmp_path: Path) -> None:
     context = OneRun(tmp_path)
-    try:
+    with context.stack:
         values = worker_kill.EXPERIMENT.measurement.run(POINT, context).values
-    finally:
-        context.applications.close()
-        for cluster in context.started:
-            cluster.stop()
     assert values["kills_done"] == 1, values
     assert values["output_equals_truth"], values["difference_from_truth"]
     assert values["output_equals_twin"], values["difference_from_twin"]

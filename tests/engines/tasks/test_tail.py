@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,16 +98,10 @@ def test_time_stamps_that_go_backwards_end_with_what_to_do(client: dict[str, str
 def test_what_is_due_is_not_computed_from_what_the_broker_has_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Shortened:
-        def __init__(self, settings: Any) -> None:
-            pass
-
-        def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
-            return (0, 9) if place.partition == 0 else (5, 9)
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(reading, "Consumer", Shortened)
+    shortened = SimpleNamespace(
+        get_watermark_offsets=lambda place, timeout: (5 * place.partition, 9),
+        close=lambda: None,
+    )
+    monkeypatch.setattr(reading, "Consumer", lambda settings: shortened)
     with pytest.raises(EnvironmentFailure, match=r"deleted records 0 to 4 of busy\[1\]"):
         reading.read_input({}, "busy", 2, 0)

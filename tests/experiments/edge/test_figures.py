@@ -64,9 +64,8 @@ def test_latency_is_weighted_by_tuples() -> None:
     assert measured.throughput().loc[[1, 2, 3]].tolist() == [3, 4, 1]
 
 
-def storm(mechanism: str, *, failure: bool = True, rate: int = 60) -> _storm.Measured:
-    setting = _runs.Setting(mechanism=mechanism, rate=rate, failure=failure, seed=3)
-    return _storm.measure(setting)
+def storm(mechanism: str, *, failure: bool = True) -> _storm.Measured:
+    return _storm.measure(_runs.Setting(mechanism=mechanism, rate=60, failure=failure, seed=3))
 
 
 def test_without_a_failure_every_tuple_is_in_a_result_within_lag_and_watermark() -> None:

@@ -11,29 +11,28 @@ from experiments.edge import throughput
 from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.edge._live import TASKS, Scale, setup
 from experiments.ppa._topology import SPEC
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.choices import parameters_of
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
 
 SCALE = Scale(input_s=17, fail_at_s=6)
 
 
-def results(outage: range, late_s: float) -> pd.DataFrame:
-    """Return results of one second each, with 10 reports; those of an outage come late."""
+def measured(outage: range, late_s: float) -> dict[str, float]:
+    """Measure results of one second each, with 10 reports; those of an outage come late."""
     seconds = range(17)
-    return pd.DataFrame(
+    results = pd.DataFrame(
         {
             "window_start_s": [float(second) for second in seconds],
             "arrival_s": [second + 1.5 + (late_s if second in outage else 0) for second in seconds],
             "car_ids": [" ".join(map(str, range(10)))] * len(seconds),
         }
     )
+    return edge_latency.measures(edge_latency.reports(results), SCALE, offered_per_s=10)
 
 
 def test_latency_is_from_sending_to_the_first_result() -> None:
-    found = edge_latency.measures(
-        edge_latency.reports(results(range(0), 0.0)), SCALE, offered_per_s=10
-    )
+    found = measured(range(0), 0.0)
     assert found["overall_s"] == pytest.approx(1.0), "a second's middle to its result"
     assert found["overall_p5_s"] == pytest.approx(0.55)
     assert found["overall_p95_s"] == pytest.approx(1.45)
@@ -42,15 +41,12 @@ def test_latency_is_from_sending_to_the_first_result() -> None:
 
 
 def test_an_outage_weighs_what_it_weighs_in_the_paper_s_minute() -> None:
-    found = edge_latency.measures(
-        edge_latency.reports(results(range(6, 11), 6.0)), SCALE, offered_per_s=10
-    )
+    found = measured(range(6, 11), 6.0)
     assert found["recovery_s"] == pytest.approx(1.0 + 3.0), "half of the ten seconds are 6 s late"
     assert found["overall_s"] == pytest.approx(1.0 + 3.0 / 6)
     assert found["success"] == pytest.approx(1.0), "late is not lost"
     assert found["in_time"] == pytest.approx(1 - 0.5 / 6)
-    lost = results(range(6, 11), 100.0)
-    gone = edge_latency.measures(edge_latency.reports(lost), SCALE, offered_per_s=10)
+    gone = measured(range(6, 11), 100.0)
     assert gone["success"] == pytest.approx(1 - 0.5 / 6), "thirty seconds are over"
     assert gone["throughput_per_s"] < 10
 
@@ -87,10 +83,9 @@ def test_tasks_have_the_numbers_of_the_workload() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
     deployment = deploy(mechanism, throughput.RATE)
-    given = setup(deployment, replicated=deployment.useful()).parameters
+    given = parameters_of(setup(deployment, replicated=deployment.useful()))
     names = [node.name for node in deployment.network.nodes]
     assert len(names) <= len(SPEC.node_names)
-    assert isinstance(given, TaskParameters)
     places = [names[node] for node in given.placement]
     assert places[-1] == "cloud"
     assert places[:14] == [f"gateway{n}" for n in range(14)]

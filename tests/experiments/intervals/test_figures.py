@@ -61,11 +61,9 @@ def test_no_point_of_a_figure_is_simulated_twice_with_the_same_failures() -> Non
 
 def test_the_paper_profile_has_250_runs_per_point() -> None:
     experiment = single_process_simulated.EXPERIMENT
-
-    class PaperContext(SmokeContext):
-        profile = Profile.PAPER
-
+    context = SmokeContext(experiment)
+    context.profile = Profile.PAPER
     point = experiment.grid[Profile.PAPER][-1]
-    outcome = experiment.measurement.run(point, cast(Context, PaperContext(experiment)))
+    outcome = experiment.measurement.run(point, cast(Context, context))
     runs = outcome.series["simulated"]["runs"].dropna()
     assert set(runs) == {250.0}

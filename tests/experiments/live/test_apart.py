@@ -22,6 +22,7 @@ from harness.errors import EnvironmentFailure
 from harness.hosting.codec import decode, encode
 from harness.protocol.inputs import NodeInfo
 from tests.protocol.clusters import Cluster
+from tests.there import there
 from workloads.toolkit.operators import Timeline
 from workloads.wordcount import COUNTS
 
@@ -68,9 +69,8 @@ def test_a_block_of_state_has_its_size_and_changes_with_every_batch() -> None:
     assert all((piece == 0).all() for piece in before[1]), "a state is a value"
     again = decode(encode(after))
     assert [len(piece) for piece in again[1]] == [len(piece) for piece in after[1]]
-    workload = _ballast.heavy(state_bytes=1_000)
-    assert workload.reference is not None
-    assert workload.reference.build().reference == workload.reference
+    reference = there(_ballast.heavy(state_bytes=1_000).reference)
+    assert reference.build().reference == reference
 
 
 def test_cpu_between_two_instants() -> None:
@@ -131,12 +131,10 @@ input()"""
 def test_the_use_of_the_main_threads_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither other threads nor processes outside of workers count."""
     with Popen([sys.executable, "-I", "-c", BURNS], stdin=PIPE, stdout=PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"burnt\n"
-        stat = processes.read_stat(process.pid)
+        assert there(process.stdout).readline() == b"burnt\n"
+        stat = there(processes.read_stat(process.pid))
         monkeypatch.setattr(processes, "members", lambda run: {"r1w1": [stat], "": [stat]})
         cluster: Any = SimpleNamespace(run="x")
-        assert stat is not None
         assert 0 < _cpu.loops_s(cluster) <= stat.cpu_s - 0.4
         process.communicate(b"\n")
     assert _cpu.loops_s(cluster) == 0

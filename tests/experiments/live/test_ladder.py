@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ from tests.engines.test_toy import toy_cluster as toy_cluster
 from tests.engines.toy import WORKLOAD as TOY
 from tests.engines.toy import Toy, ToyKind
 from tests.judging.constructed import WORKLOAD, record
+from tests.there import there
 
 STEADY: Mapping[str, Any] = {
     "load_late": None, "dropped": 0, "drained": True, "latency_course": Course.STEADY,
@@ -166,9 +168,8 @@ class Redis:
         self.settings = {"appendonly": "no"}
         self._refuses = refuses
 
-    @contextmanager
-    def client(self) -> Iterator[Redis]:
-        yield self
+    def client(self) -> AbstractContextManager[Redis]:
+        return nullcontext(self)
 
     def config_set(self, name: str, value: str) -> None:
         import redis
@@ -201,10 +202,7 @@ def test_the_append_only_file_is_kept_meanwhile() -> None:
 
 
 def test_the_broker_is_the_process_of_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    own = read_stat(os.getpid())
-    assert own is not None
+    own = there(read_stat(os.getpid()))
     journal = [("kafka", own.identity)]
     monkeypatch.setattr("harness.cluster.run_directory.read_journal", lambda path: journal)
     assert servers_cpu_s(cluster(Redis())) == {
@@ -217,8 +215,6 @@ def test_the_broker_is_the_process_of_the_journal(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_tuned_stock_engine_has_no_more_slots_than_cores() -> None:
-    import os
-
     conf = SETTINGS[TUNED].conf
     slots = int(conf["spark.cores.max"])
     assert slots == SLOTS == int(conf["spark.sql.shuffle.partitions"])
@@ -226,9 +222,9 @@ def test_the_tuned_stock_engine_has_no_more_slots_than_cores() -> None:
     assert int(conf["spark.executor.cores"]) * 2 == slots, "an executor on either worker"
     assert SETTINGS[TUNED].source == {"minPartitions": str(SLOTS)}
     workload = workload_named("word count", seed=7, per_slide=SETTINGS[TUNED].per_slide)
-    assert workload.reference is not None
-    assert workload.reference.parameters["per_slide"] is True
-    assert workload.reference.parameters["seed"] == 7
+    parameters = there(workload.reference).parameters
+    assert parameters["per_slide"] is True
+    assert parameters["seed"] == 7
 
 
 def test_batches_are_halved_by_their_end() -> None:

@@ -37,13 +37,14 @@ from experiments.live._peers_rows import (
     schedule_of,
 )
 from experiments.live.peers import EXPERIMENT
-from harness.cluster.base import Action, ClusterSpec, Node
+from harness.cluster.base import Action, ClusterSpec
 from harness.engines.kinds import find_engine
 from harness.errors import UsageError
 from harness.failures.schedule import BUSIEST
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
+from tests.engines.tasks.kit import machines
 from tests.judging.constructed import record
 from tests.judging.test_outcome import done
 from tests.there import there
@@ -192,26 +193,30 @@ def test_sparks_steps_come_from_its_event_log() -> None:
     assert live(seen, 30.0, 31.0) is None, "no task was launched"
 
 
+WORDS = word_count(text=[__file__], depth=4)
+
+
+def came(*rows: tuple[float, str, int, float, str], until_s: float) -> Any:
+    """Return the record of a pass with these results."""
+    names = ["window_start_s", "word", "count", "arrival_s", "stability"]
+    return SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=until_s)
+
+
 def test_a_revised_result_arrives_with_the_value_that_stays() -> None:
-    workload = word_count(text=[__file__], depth=4)
-    rows = [
+    record = came(
         (0.0, "a", 1, 3.0, "tentative"),
         (0.0, "a", 2, 3.9, "stable"),
         (0.0, "b", 1, 3.5, "stable"),
         (0.0, "b", 1, 9.0, "stable"),
-    ]
-    names = ["window_start_s", "word", "count", "arrival_s", "stability"]
-    record: Any = SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=4.5)
-    (found,) = windows_of(record, workload, settled_s=3.2).to_dict("records")
+        until_s=4.5,
+    )
+    (found,) = windows_of(record, WORDS, settled_s=3.2).to_dict("records")
     assert (found["arrived_s"], found["appended_s"], found["ended_s"]) == (3.9, 3.9, 4.0)
 
 
 def test_a_window_that_never_came_is_late_until_the_next_one_comes() -> None:
-    workload = word_count(text=[__file__], depth=4)
     rows = [(start_s, "a", 1, start_s + 5, "stable") for start_s in (6, 7, 11, 12, 13, 14)]
-    names = ["window_start_s", "word", "count", "arrival_s", "stability"]
-    record: Any = SimpleNamespace(deliveries=pd.DataFrame(rows, columns=names), until_s=19.0)
-    found = windows_of(record, workload, settled_s=10.0)
+    found = windows_of(came(*rows, until_s=19.0), WORDS, settled_s=10.0)
     assert found["ended_s"].tolist() == [10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
     assert found["late_s"].tolist() == [1, 1, 4, 3, 2, 1, 1, 1, 1, math.inf]
     calm = usual(found.head(2))
@@ -221,11 +226,10 @@ def test_a_window_that_never_came_is_late_until_the_next_one_comes() -> None:
 
 
 def test_a_result_that_was_lost_or_changed_names_its_window() -> None:
-    workload = word_count(text=[__file__], depth=4)
     truth = pd.DataFrame({"window_start_s": [1.0, 2.0, 3.0], "word": "a", "count": [1, 2, 3]})
-    came = truth.assign(count=[1, 5, 3], stability="stable", arrival_s=9.0).head(2)
-    record: Any = SimpleNamespace(deliveries=came)
-    spoilt_s = _peers_run.spoilt(record, truth, workload)
+    delivered = truth.assign(count=[1, 5, 3], stability="stable", arrival_s=9.0).head(2)
+    record: Any = SimpleNamespace(deliveries=delivered)
+    spoilt_s = _peers_run.spoilt(record, truth, WORDS)
     assert sorted(spoilt_s) == [6.0, 7.0]
     kills = pd.DataFrame({"at_s": [5.0, 6.5, 8.0], "hit_work": [False, False, True]})
     kills["hit_work"] |= _peers_run.hit(spoilt_s, kills["at_s"], 12.0)
@@ -233,23 +237,16 @@ def test_a_result_that_was_lost_or_changed_names_its_window() -> None:
     assert _peers_run.hit(spoilt_s, kills["at_s"] + 3, 12.0).tolist() == [False, False, False]
 
 
-NODES = [
-    Node(name=f"r{rack}n{number}", rack=f"r{rack}", worker="w", host="h")
-    for rack in (1, 2)
-    for number in (1, 2)
-]
-
-
 def test_a_pass_has_one_kill_and_nodes_die_in_turn_each_in_its_own_phase() -> None:
-    system = SYSTEMS[FLINK, TUNED]
-    plans = [schedule_of(system, NODES, kind=WORKER, repeat=n, seed=1) for n in range(6)]
+    system, nodes = SYSTEMS[FLINK, TUNED], machines(2, 2)
+    plans = [schedule_of(system, nodes, kind=WORKER, repeat=n, seed=1) for n in range(6)]
     kills = [schedule.kills for schedule, _ in plans]
     assert [len(each) for each in kills] == [1] * 6
-    assert {each[0].target for each in kills[:4]} == {node.name for node in NODES}
+    assert {each[0].target for each in kills[:4]} == {node.name for node in nodes}
     assert len({each[0].at_s % 1 for each in kills}) == 6
     for (one,), (_, seconds) in zip(kills, plans, strict=True):
         assert system.first_s <= one.at_s <= seconds - system.gap_s
-    again, _ = schedule_of(system, NODES, kind=BUSIEST, repeat=0, seed=1)
+    again, _ = schedule_of(system, nodes, kind=BUSIEST, repeat=0, seed=1)
     assert again.kills[0].target == BUSIEST
 
 

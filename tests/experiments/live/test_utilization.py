@@ -10,7 +10,7 @@ from experiments.intervals import flink
 from experiments.live import _utilization_table, utilization
 from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import replayed
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.choices import parameters_of
 from harness.intervals.utilization import CheckpointedSystem
 from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
@@ -108,8 +108,7 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
     workload = word_count(seed=1, partitions=2, depth=depth)
     timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
     topology = program_of(workload, timeline=timeline).topology
-    given = utilization.setup(depth, 1.0).parameters
-    assert isinstance(given, TaskParameters)
+    given = parameters_of(utilization.setup(depth, 1.0))
     assert isinstance(given.slots, tuple)
     placement = given.placement
     assert len(placement) == topology.task_count
@@ -126,9 +125,7 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
     timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
     topology = program_of(workload, timeline=timeline).topology
     wiring = wiring_of(topology, {})
-    setup = utilization.setup(5, utilization.NO_CHECKPOINT_S)
-    assert isinstance(setup.parameters, TaskParameters)
-    every_s = setup.parameters.checkpoint_s
+    every_s = parameters_of(utilization.setup(5, utilization.NO_CHECKPOINT_S)).checkpoint_s
     make_scheme("global", wiring, checkpoint_every=round(every_s / utilization.BATCH_S))
     assert every_s > utilization.LOAD_S[profile]
 

@@ -12,7 +12,7 @@ from experiments.live._six_nodes import SPEC
 from experiments.ppa import _highways, _live, drift, query_accuracy, recovery_accuracy
 from experiments.ppa._live import HERE, KILL_AT_S, THERE
 from experiments.ppa.recovery_accuracy import NODES, ORDERS, Arrivals
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.choices import parameters_of
 from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Profile
 from workloads.accident import FAR, two_highways
@@ -24,8 +24,7 @@ def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) ->
     tasks = _live.topology_of(chosen).task_count
     assert tasks == 25
     plan = list(range(0, tasks, 2))
-    given = _live.setup(tasks, plan, 9.0).parameters
-    assert isinstance(given, TaskParameters)
+    given = parameters_of(_live.setup(tasks, plan, 9.0))
     assert given.restart_s == pytest.approx(9.0 + _live.LATE_S), "what counts has come"
     slots = given.slots
     assert isinstance(slots, tuple)
@@ -118,8 +117,8 @@ def test_a_window_fits_into_every_step_and_all_tasks_into_the_last(name: str, st
     topology = _live.topology_of(chosen)
     for who in ORDERS:
         order = list(recovery_order(who).order(topology))
-        given = recovery_accuracy.setup(topology.task_count, order, arrivals.away_s).parameters
-        assert isinstance(given, TaskParameters)
+        setup = recovery_accuracy.setup(topology.task_count, order, arrivals.away_s)
+        given = parameters_of(setup)
         assert isinstance(given.slots, tuple)
         assert isinstance(given.restart_s, tuple)
         assert sum(given.slots) == topology.task_count

@@ -20,12 +20,11 @@ from experiments.ppa._topology import SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa.partial_replication import LIVE_EXPERIMENT
 from experiments.ppa.recovery_single import SCALES
 from harness.claims.samples import FEWEST
-from harness.engines.tasks.parameters import TaskParameters
+from harness.engines.tasks.choices import parameters_of
 from harness.measurement import Context
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Point, Profile
-from harness.results.tables import Results
-from tests.experiments.smoke import SmokeContext
+from tests.experiments.smoke import SmokeContext, results_of
 
 
 def test_a_repetition_has_phases_of_its_own() -> None:
@@ -95,11 +94,9 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["contender", "failure", "place", "latency_s"])
     frame = frame.assign(outside_s=2 * frame["latency_s"])
-    frame.to_parquet(tmp_path / "latencies.parquet")
-    runs = pd.DataFrame(
-        [{"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0, "run": "one"}]
-    )
-    found = recovery.tabulate_live(Results(runs, {"one": tmp_path}))["latencies"]
+    point: Point = {"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0}
+    made = point, Outcome(series={"latencies": frame})
+    found = recovery.tabulate_live(results_of([made], tmp_path))["latencies"]
     mean = found.set_index(["contender", "failure"])["latency_s"]
     assert mean["Storm", SINGLE] == pytest.approx((8 * 1 + 4 * 2 + 2 * 3 + 1 * 4) / 15)
     assert mean["Storm", CORRELATED] == pytest.approx(5)
@@ -249,8 +246,7 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
     setup = shape.setup(Contender(scheme="checkpoint", checkpoint_s=checkpoint_cost.NEVER_S))
     make_scheme("checkpoint", shape.wiring(), checkpoint_every=round(checkpoint_cost.NEVER_S))
     load_s = (checkpoint_cost.FULL_S + checkpoint_cost.COUNTED_S) / faster
-    assert isinstance(setup.parameters, TaskParameters)
-    assert setup.parameters.checkpoint_s > load_s
+    assert parameters_of(setup).checkpoint_s > load_s
 
 
 def test_checkpoints_within_the_counted_time() -> None:

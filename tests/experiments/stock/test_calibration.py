@@ -9,31 +9,14 @@ import pandas as pd
 import pytest
 
 from experiments.stock import _kills, calibration, rack_kill, worker_kill, workload_kill
-from harness.cluster.base import Node
 from harness.judging.run import LiveRun
 from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.stock_kills import measure as stock_kills
+from tests.engines.tasks.kit import machines
 
 HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
 NOTHING = {"intervals_times": None, "rate_share": None}
-NODES = [Node(name=f"r{r}n1", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1") for r in (1, 2)]
-
-
-class Machine:
-    """A context of a machine with that calibration."""
-
-    profile, root_seed, repeat = Profile.QUICK, 1, 0
-
-    def __init__(self, found: dict[str, Any] | None) -> None:
-        self.calibration = found
-        self.options: dict[str, Any] = {}
-
-    def seed(self, *names: str | int) -> int:
-        return 7
-
-    def cluster(self, spec: object) -> object:
-        return SimpleNamespace(nodes=lambda: NODES)
 
 
 @pytest.fixture
@@ -50,7 +33,13 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[LiveRun]:
 
 
 def outcome_on(found: dict[str, Any] | None) -> Outcome:
-    return worker_kill.run(stock_kills.point("checkpoint", 2), cast(Context, Machine(found)))
+    """Return the outcome on a machine with that calibration."""
+    cluster = SimpleNamespace(nodes=lambda: machines(2, 1))
+    context = SimpleNamespace(
+        profile=Profile.QUICK, root_seed=1, repeat=0, options={}, calibration=found,
+        seed=lambda *names: 7, cluster=lambda spec: cluster,
+    )  # fmt: skip
+    return worker_kill.run(stock_kills.point("checkpoint", 2), cast(Context, context))
 
 
 def test_grids_are_multiples_of_what_the_machine_holds(runs: list[LiveRun]) -> None:

@@ -18,7 +18,7 @@ from harness.results.kills import Unrecovered
 from harness.results.record import Point, Profile
 from harness.stock_kills.measure import roomy
 from harness.stock_kills.scale import check_options, spark_conf
-from tests.experiments.judging import results_of
+from tests.experiments.smoke import results_of
 from tests.judging.constructed import WORKLOAD, deliveries, injected, record, truth
 
 

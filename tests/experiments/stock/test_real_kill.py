@@ -18,7 +18,9 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.measurement import Kept
 from harness.results.record import Outcome, Profile
 from harness.seeds import derive_seed
+from tests.cluster.helpers import silent
 from tests.experiments.judging import broken
+from tests.experiments.smoke import Unrecorded
 
 # The contract of engines kills a worker under stock Spark, too, with less around it.
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.long]
@@ -27,26 +29,23 @@ POINT = worker_kill.EXPERIMENT.grid[Profile.SMOKE][0]
 
 
 @dataclass
-class OneRun:
-    """What the runner would give."""
+class OneRun(Unrecorded):
+    """What the runner would give. Its stack ends the applications, then their cluster."""
 
     directory: Path
-    profile: Profile = Profile.SMOKE
     root_seed: int = 1
-    repeat: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     calibration: Mapping[str, Any] | None = None
     started: list[Cluster] = field(default_factory=list)
-    stages: list[str] = field(default_factory=list)
-    applications: ExitStack = field(default_factory=ExitStack)
+    stack: ExitStack = field(default_factory=ExitStack)
 
     def seed(self, *names: str | int) -> int:
         return derive_seed(self.root_seed, *names)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        cluster = LocalCluster(spec, remove=remove_made)
+        cluster = self.stack.enter_context(LocalCluster(spec, remove=remove_made))
         self.started.append(cluster)
-        cluster.start(self.stages.append)
+        cluster.start(silent)
         return cluster
 
     def keep(
@@ -56,26 +55,16 @@ class OneRun:
         *,
         check: Callable[[Kept], None],
     ) -> Kept:
-        started = self.applications.enter_context(start())
+        started = self.stack.enter_context(start())
         check(started)
         return started
-
-    def measures(self, setting: object) -> None:
-        """Nobody keeps a record."""
-
-    def surroundings(self, name: str, conditions: object, **_: object) -> bool:
-        """Keep no record."""
-        return False
-
-    def progress(self, stage: str, **_: object) -> None:
-        self.stages.append(stage)
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, str]]:
     """Return the outcome of the smoke profile's run, and the drivers' logs."""
     context = OneRun(tmp_path_factory.mktemp("run"))
-    try:
+    with context.stack:
         outcome = worker_kill.EXPERIMENT.measurement.run(POINT, context)
         (cluster,) = context.started
         logs = list(cluster.run_directory.glob("applications-*/*.log"))
@@ -83,10 +72,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome
         assert str(cluster.kafka.password) not in text
         assert str(cluster.kafka.password) not in json.dumps(outcome.values, default=str)
         yield outcome, text
-    finally:
-        context.applications.close()
-        for cluster in context.started:
-            cluster.stop()
 
 
 def test_a_process_was_killed_and_the_output_is_equal(measured: tuple[Outcome, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -11,31 +10,21 @@ import pytest
 from experiments.stock import modes, real_time_kill
 from experiments.stock.real_time_kill import EXPERIMENT, KINDS, SCALES, schedule
 from harness.engines.kinds import find_engine
-from harness.results.record import Outcome, Profile
+from harness.results.record import Profile
 from tests.experiments.judging import broken
 from tests.experiments.stock.test_real_kill import OneRun
 
 POINT = EXPERIMENT.grid[Profile.SMOKE][0]
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
-    context = OneRun(tmp_path_factory.mktemp("run"))
-    try:
-        yield EXPERIMENT.measurement.run(POINT, context)
-    finally:
-        context.applications.close()
-        for cluster in context.started:
-            cluster.stop()
-
-
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_killed_worker_ends_the_query_and_its_last_values_are_right(
-    measured: Outcome, tmp_path: Path
-) -> None:
+def test_a_killed_worker_ends_the_query_and_its_last_values_are_right(tmp_path: Path) -> None:
+    context = OneRun(tmp_path)
+    with context.stack:
+        measured = EXPERIMENT.measurement.run(POINT, context)
     (one,) = measured.series["variants"].to_dict("records")
     assert one["kills_done"] == 1, one
     assert one["revises"]
@@ -43,7 +32,7 @@ def test_a_killed_worker_ends_the_query_and_its_last_values_are_right(
     assert one["output_equals_truth"], one["difference_from_truth"]
     assert one["output_equals_twin"], one["difference_from_twin"]
     assert one["early_versions"] > 0
-    assert not broken(EXPERIMENT, POINT, measured, tmp_path)
+    assert not broken(EXPERIMENT, POINT, measured, tmp_path / "judged")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -46,8 +46,7 @@ def test_on_the_only_node_it_counts_from_the_first_failure_of_a_batch() -> None:
 
 def test_the_takeover_of_a_copy_that_then_fails_is_no_takeover() -> None:
     earlier = joined(0, 1, 2, replicated=(1,))
-    replica = earlier.machine.tasks[1].replica
-    assert replica is not None
+    replica = earlier.replica(1)
     later = Cluster(replicated=(1,), owner=2, registry=earlier.stored[-1])
     later.beat(0, 1, 2, now=1)
     failed = [report(replica, term=replica.grant, failed="MemoryError")]

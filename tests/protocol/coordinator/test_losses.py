@@ -63,8 +63,7 @@ def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> No
 def test_a_heartbeat_that_says_nothing_new_is_judged_by_what_was_decided_since() -> None:
     """The replica is as wanted, twice; then its primary is lost, and the order gets lost."""
     cluster = joined(0, 1, 2, replicated=(0,))
-    replica = cluster.machine.tasks[0].replica
-    assert replica is not None
+    replica = cluster.replica(0)
     there = [report(replica, position=4)]
     for now in (1000, 2000):
         assert sent(cluster.beat(replica.node, now=now, copies=there), told.CopyPromoted) == []
@@ -161,9 +160,7 @@ def test_orders_and_registries_carry_the_term() -> None:
 
 def test_a_replica_is_placed_with_the_term_under_which_it_may_take_over() -> None:
     cluster = joined(0, 1, 2, replicated=(1,))
-    both = cluster.machine.tasks[1]
-    assert both.primary is not None
-    assert both.replica is not None
-    assert both.primary.grant == 0
-    assert both.replica.grant > max(both.replica.incarnation, both.primary.term or 0)
-    assert cluster.stored[-1].tasks[1].replica == both.replica
+    primary, replica = cluster.primary(1), cluster.replica(1)
+    assert primary.grant == 0
+    assert replica.grant > max(replica.incarnation, primary.term or 0)
+    assert cluster.stored[-1].tasks[1].replica == replica

@@ -35,7 +35,6 @@ def test_a_connection_of_a_life_that_was_not_reported_yet_ends_the_one_before() 
 
 
 def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> None:
-
     cluster = in_a_row(spare=2, replicated=(0, 1), recovery_order=(1, 2, 0))
     assert None not in cluster.replicas()[:2]
     given_up = cluster.replicas()[0]

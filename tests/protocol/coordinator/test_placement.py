@@ -84,9 +84,7 @@ def test_a_plan_of_replicas_and_what_it_cannot_place() -> None:
 def test_both_copies_of_a_task_on_one_node_and_the_end_of_either() -> None:
     strategy = Planned(replicas={0: 0}, otherwise=Spread((0, 1, 1)))
     made = cluster(strategy, replicated=(0,))
-    primary, replica = made.machine.tasks[0].primary, made.machine.tasks[0].replica
-    assert primary is not None
-    assert replica is not None
+    primary, replica = made.primary(0), made.replica(0)
     assert (primary.node, replica.node) == (0, 0)
     orders = sent(made.beat(0, now=1), told.CopyOrdered)
     assert [(order.incarnation, order.beside) for order in orders] == [(1, 2), (2, 1)]

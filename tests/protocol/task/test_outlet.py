@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.task.lifecycle import Phase
@@ -24,7 +26,7 @@ def test_a_sink_that_takes_over_publishes_with_its_fence() -> None:
 
 def test_what_a_fence_brings_has_a_limit_in_bytes() -> None:
     t = replicated_sink()
-    half = Sized(PUBLICATION_BYTES // 2)
+    half = SimpleNamespace(nbytes=PUBLICATION_BYTES // 2)
     t.machine.outlet.outbox.outputs = dict.fromkeys(range(3), (half,))
     fence = only(t.give(told.CopyPromoted, term=4), do.FenceOutput)
     assert [one.batch for one in fence.records] == [0, 1]
@@ -81,13 +83,6 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
     assert record.batch == 6
 
 
-class Sized:
-    """A payload of some bytes."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-
-
 def test_a_publication_has_a_limit_in_bytes() -> None:
     """What gathers while the partition is away goes out in entries that a broker takes."""
     publisher = Publisher()
@@ -95,7 +90,7 @@ def test_a_publication_has_a_limit_in_bytes() -> None:
     half = PUBLICATION_BYTES // 2
     sizes = [half, half, 1, PUBLICATION_BYTES + 1, 1, *[0] * 700]
     for batch, size in enumerate(sizes):
-        publisher.stable(batch, Sized(size))
+        publisher.stable(batch, SimpleNamespace(nbytes=size))
     taken = []
     while records := publisher.take():
         assert publisher.take() == (), "one at a time"
