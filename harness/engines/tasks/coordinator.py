@@ -282,10 +282,10 @@ class CoordinatorProcess:
     def __init__(self, configuration: Mapping[str, Any], emit: Emit, ports: Ports = LIVE) -> None:
         self._emit, self._ports = emit, ports
         self._redis = msgspec.convert(configuration["redis"], RedisEndpoint)
-        self._host, self._port = configuration["listen"]
+        host, self._port = configuration["listen"]
         tls, _ = contexts(msgspec.convert(configuration["tls"], Tls | None))
         self._listener = Listener(
-            bytes.fromhex(configuration["secret"]), self._serve, host=self._host, tls=tls
+            bytes.fromhex(configuration["secret"]), self._serve, host=host, tls=tls
         )
         self._members: dict[int, ConnectedNode] = {}
         self._places = itertools.count()
@@ -314,11 +314,10 @@ class CoordinatorProcess:
 
     async def _begin(self, job: Job) -> None:
         """Decide about a pass. A node may run it already, for an earlier coordinator."""
-        members = self._members
-        self._deciding = self.decides(job, self._redis, members, self._emit, self._ports)
+        self._deciding = self.decides(job, self._redis, self._members, self._emit, self._ports)
         directory = self._deciding.directory
         for member in self._members.values():
-            member.send_body(job.begin)
+            member.connection.send_body(job.begin)
             directory.changed(member)
         directory.tell()
         self._deciding.start()
@@ -409,7 +408,7 @@ class CoordinatorProcess:
             member.connection.send({"leave": True})
         elif self._deciding is not None:
             if running != self._deciding.job.run:
-                member.send_body(self._deciding.job.begin)
+                member.connection.send_body(self._deciding.job.begin)
             self._deciding.directory.welcome(member)
 
     def _take(self, member: ConnectedNode, report: Report) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -23,7 +23,7 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.operations import Operation, Operations, Running
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.sources import SourceReader
-from harness.engines.tasks.store import READ_AGAIN
+from harness.engines.tasks.store import READ_AGAIN, Store
 from harness.hosting.answers import fence_output, publish_output
 from harness.hosting.codec import CorruptData, Encoded, decode, encode
 from harness.protocol import effects as do
@@ -46,11 +46,11 @@ class Copies:
         boot: int,
         job: Job,
         client: Mapping[str, Any],
-        ends: Ends,
+        store: Store,
         log: exchange.Log = exchange.KAFKA,
     ) -> None:
         self.node, self.boot, self.job = node, boot, job
-        self._ends, self._log = ends, log
+        self._store, self._log = store, log
         self._nonce = secrets.randbits(53)
         """Tells this node's fences from those of another that was given the same term."""
         self._sender = exchange.Sender(client, node, self._not_appended, log)
@@ -117,7 +117,7 @@ class Copies:
             sink,
             self._output_settings,
             (self.job.out_topic, self.job.out_partition(sink)),
-            self._ends,
+            self._store,
             changed=lambda reader: self._output_moved(sink, reader),
             failed=self.read_failed,
             log=self._log,
@@ -231,13 +231,11 @@ class Copies:
             self._asked[name] = effect, operation
             place = self.job.out_topic, self.job.out_partition(effect.task)
             read_below = self._outputs[effect.task].reader.next_stable
+            entry = entry_for(effect, self._nonce, read_below)
             if columns := self.job.ordinary_columns:
-                entry = entry_for(effect, self._nonce, read_below)
                 self._sender.append_results(*place, effect.task, entry, columns)
             else:
-                operation.data = operation.data or encode(
-                    entry_for(effect, self._nonce, read_below)
-                )
+                operation.data = operation.data or encode(entry)
                 self._sender.append(*place, effect.task, operation.data)
         self._output_moved(effect.task, self._outputs[effect.task].reader)
 
@@ -305,16 +303,6 @@ STORE_EVERY_S = 1.0
 ASK_AGAIN_S = 0.2
 
 
-class Ends(Protocol):
-    """The store of the ends of output partitions."""
-
-    async def put_end(self, sink: int, offset: int, end: bytes) -> None:
-        """Keep an end, unless a later one is there."""
-
-    async def get_end(self, sink: int) -> bytes | None:
-        """Return the latest end that was kept, if any."""
-
-
 class Following:
     """One sink's partition, until `stop`."""
 
@@ -323,7 +311,7 @@ class Following:
         sink: int,
         settings: Settings,
         place: tuple[str, int],
-        ends: Ends,
+        ends: Store,
         *,
         changed: Callable[[OutputReader], None],
         failed: Callable[[ReadError], None],
@@ -407,8 +395,7 @@ class Following:
                 if loaded == READ_AGAIN:
                     raise
             except (RedisError, OSError) as error:
-                where = "{}[{}]".format(*self._place)
-                self._failed(ReadError(place=where, why=f"its end: {error}", final=False))
+                self._trouble(error)
                 await asyncio.sleep(ASK_AGAIN_S)
 
     async def _store(self, end: OutputEnd) -> None:
@@ -416,5 +403,8 @@ class Following:
             await self._ends.put_end(self._sink, end.offset, encode(end))
         except (RedisError, OSError) as error:
             self._stored = 0
-            where = "{}[{}]".format(*self._place)
-            self._failed(ReadError(place=where, why=f"its end: {error}", final=False))
+            self._trouble(error)
+
+    def _trouble(self, error: Exception) -> None:
+        where = "{}[{}]".format(*self._place)
+        self._failed(ReadError(place=where, why=f"its end: {error}", final=False))

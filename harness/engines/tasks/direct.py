@@ -24,6 +24,8 @@ from typing import Protocol
 
 from harness.cluster.endpoints import Tls
 from harness.engines.tasks.handshake import MOST_STRANGERS, PROOF_S, Refused
+from harness.engines.tasks.pacing import now_us
+from harness.engines.tasks.reports import Unreachable
 from harness.engines.tasks.routes import Address
 from harness.engines.tasks.wire import BACKLOG, Wire, contexts, reason
 from harness.hosting.frames import Header
@@ -42,18 +44,6 @@ UNREACHABLE_S = 5.0
 """Seconds without success after which a peer is reported as unreachable."""
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Errors that say nothing about a peer: this process, or its machine, has nothing left."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """A peer that cannot be reached."""
-
-    node: int
-    boot: int
-    address: Address
-    why: str
-    since_us: int
-    """When the first attempt failed after which none succeeded."""
 
 
 class Receiver(Protocol):
@@ -92,7 +82,7 @@ class Peers:
         secret: bytes,
         *,
         tls: Tls | None = None,
-        trouble: Callable[[Trouble], None] = lambda trouble: None,
+        trouble: Callable[[Unreachable], None] = lambda trouble: None,
         scarce: Callable[[str], None] = lambda what: None,
     ) -> None:
         """``trouble`` is called when a peer has been out of reach for `UNREACHABLE_S`.
@@ -157,11 +147,6 @@ class Peers:
         if peer is not None and peer.boot <= boot:
             self._begin_life(peer, peer.boot)
             peer.address = None
-
-    def connected(self, node: int) -> bool:
-        """Return True if frames to a node leave at once."""
-        peer = self._peers.get(node)
-        return peer is not None and peer.wire is not None
 
     def send(self, node: int, frames: list[bytes]) -> bool:
         """Send frames; return False if they are dropped at once. They may get lost."""
@@ -234,12 +219,13 @@ class Peers:
         lasting = isinstance(error, Refused | ssl.SSLCertVerificationError)
         if lasting or now - peer.failing_since >= UNREACHABLE_S:
             self._trouble(
-                Trouble(
-                    node=peer.node,
+                Unreachable(
+                    to=peer.node,
                     boot=peer.boot,
-                    address=address,
+                    at=address,
                     why=reason(error),
                     since_us=round(peer.failing_since * 1e6),
+                    at_us=now_us(),
                 )
             )
 

@@ -49,10 +49,6 @@ class ConnectedNode:
         self.tasks: frozenset[int] = frozenset()
         """The tasks of the copies it last reported."""
 
-    def send_body(self, body: bytes) -> bool:
-        """Send a frame's body; return False if the connection has ended."""
-        return self.connection.send_body(body)
-
 
 class Directory:
     """The members' addresses and copies in one pass."""
@@ -85,7 +81,7 @@ class Directory:
     def welcome(self, member: ConnectedNode) -> None:
         """Tell a node of all others, and all others of it."""
         others = [self._entry(other) for other in self._members.values() if other is not member]
-        member.send_body(self._frame(others, []))
+        member.connection.send_body(self._frame(others, []))
         self.changed(member)
 
     def changed(self, member: ConnectedNode) -> None:
@@ -107,7 +103,7 @@ class Directory:
         if news or gone:
             body = self._frame(news, gone)
             for member in self._members.values():
-                member.send_body(body)
+                member.connection.send_body(body)
             spent_s = self._loop.time() - began_s
             self._calm_s = self._loop.time() + spent_s if spent_s > 0 else 0.0
 

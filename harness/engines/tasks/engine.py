@@ -106,7 +106,7 @@ class TaskEngine:
         job = self._running()
         below = math.ceil((until_unix_s * 1e6 - job.start_us) / job.batch_us)
         deadline, healthy_until = time.monotonic() + within_s, 0.0
-        while not all(self.published(sink) >= below for sink in job.wiring.sinks):
+        while not all(self.fleet.published.get(sink, 0) >= below for sink in job.wiring.sinks):
             self.raise_problems()
             if time.monotonic() > deadline:
                 return False
@@ -174,10 +174,6 @@ class TaskEngine:
         return prepare_kill(part, tree([self.fleet.coordinator.pid]))
 
     # -- beyond the contract -------------------------------------------------------------------
-
-    def published(self, sink: int) -> int:
-        """Return the first batch whose stable output a sink has not reported as published."""
-        return self.fleet.published.get(sink, 0)
 
     def reached(self) -> int:
         """Return the number of batches that all sinks have published, which grows with progress."""

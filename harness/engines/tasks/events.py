@@ -37,18 +37,9 @@ class Observations:
             ways.setdefault(way.task, []).append(way)
         for lost in self._losses():
             node = self.nodes[lost[0].note.node].name
-            at_unix_s = self._unix_s(lost[0].at_us)
-            detail = {
-                "tasks": ", ".join(self.names[noted.note.task] for noted in lost),
-                "detected_unix_s": at_unix_s,
-            }
-            yield Event(
-                kind=EventKind.DETECTED,
-                at_unix_s=at_unix_s,
-                target=node,
-                cause=lost[0].note.why,
-                detail=detail,
-            )
+            tasks = ", ".join(self.names[noted.note.task] for noted in lost)
+            detected = self._detected(node, lost[0].at_us, lost[0].note.why, tasks)
+            yield detected
             back = [
                 way
                 for noted in lost
@@ -62,7 +53,7 @@ class Observations:
                     at_unix_s=self._unix_s(last.restored_us or 0),
                     target=node,
                     cause=", ".join(sorted({way.how for way in back})),
-                    detail={**detail, **self._steps(last, lost[0].at_us)},
+                    detail={**detected.detail, **self._steps(last, lost[0].at_us)},
                 )
 
     def unharmed(self, lives: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
@@ -90,14 +81,18 @@ class Observations:
         }
         for left in (event for event in lives if event["event"] == "left"):
             if life(left["node"], left["at_us"]) not in harmed:
-                at_unix_s = self._unix_s(left["at_us"])
-                yield Event(
-                    kind=EventKind.DETECTED,
-                    at_unix_s=at_unix_s,
-                    target=self.nodes[left["node"]].name,
-                    cause=f"life {left['boot']} of the node ended",
-                    detail={"tasks": "", "detected_unix_s": at_unix_s},
-                )
+                node = self.nodes[left["node"]].name
+                yield self._detected(node, left["at_us"], f"life {left['boot']} of the node ended")
+
+    def _detected(self, node: str, at_us: int, cause: str, tasks: str = "") -> Event:
+        at_unix_s = self._unix_s(at_us)
+        return Event(
+            kind=EventKind.DETECTED,
+            at_unix_s=at_unix_s,
+            target=node,
+            cause=cause,
+            detail={"tasks": tasks, "detected_unix_s": at_unix_s},
+        )
 
     def _steps(self, way: Restoration, lost_us: int) -> dict[str, float]:
         steps = steps_of(way, self.notes) if way.detected_us == lost_us else None

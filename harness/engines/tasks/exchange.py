@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -22,7 +23,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from harness.engines.deliveries import COPY_HEADER
 from harness.engines.tasks import records
 from harness.hosting.codec import CorruptData, decode
-from harness.protocol.effects import OutputRecord
 from harness.protocol.output import OutputBatch, OutputEnd, OutputEntry, OutputFence, OutputReader
 
 OF_SINK = COPY_HEADER
@@ -46,14 +46,22 @@ batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever 
 
 Settings = Mapping[str, Any]
 
-_PATIENCE = {"socket.timeout.ms": 6_000, "socket.connection.setup.timeout.ms": 3_000}
-"""For a broker that does not answer; the defaults are a minute and half of one."""
+_COMMON = {
+    "socket.timeout.ms": 6_000,  # for a broker that does not answer; the default is a minute
+    "socket.connection.setup.timeout.ms": 3_000,  # the default is half of one
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "socket.nagle.disable": True,
+    "log_level": 2,
+}
+"""Settings of every client."""
 
 
 def consumer_settings(client: Settings) -> dict[str, Any]:
     """Return the settings of a client that reads given partitions, and commits nothing."""
     return {
         **client,
+        **_COMMON,
         "group.id": "faultline",  # the client demands one; nothing is ever committed to it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -61,14 +69,9 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.partition.eof": False,
         "check.crcs": True,  # the default is to deliver wrong bits
         "fetch.wait.max.ms": 4_000,  # an answer without records is of no use
-        **_PATIENCE,
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
         "fetch.error.backoff.ms": 20,
-        "reconnect.backoff.ms": 20,
-        "reconnect.backoff.max.ms": 200,
         "queued.max.messages.kbytes": 16_384,
-        "socket.nagle.disable": True,
-        "log_level": 2,
     }
 
 
@@ -89,19 +92,15 @@ def producer_settings(client: Settings) -> dict[str, Any]:
     """Return the settings of a client whose records may be lost; the protocol repeats them."""
     return {
         **client,
+        **_COMMON,
         "acks": 1,
         "enable.idempotence": False,
         "linger.ms": 0,
         "compression.type": "none",
         "message.max.bytes": 16_000_000,
         "message.timeout.ms": 10_000,
-        **_PATIENCE,
         "queue.buffering.max.messages": 1_000_000,
         "delivery.report.only.error": True,
-        "reconnect.backoff.ms": 20,
-        "reconnect.backoff.max.ms": 200,
-        "socket.nagle.disable": True,
-        "log_level": 2,
     }
 
 
@@ -355,7 +354,19 @@ class Sender:
 
     def append(self, topic: str, partition: int, sink: int, data: bytes) -> None:
         """Append an encoded entry to an output partition. It counts once it has been read back."""
-        self._produce(topic, partition, sink, data, {})
+        own = [(OF_SINK, str(sink).encode())]
+        try:
+            self._producer.produce(
+                topic,
+                data,
+                partition=partition,
+                headers=own,
+                on_delivery=partial(self._delivered, sink),
+            )
+        except KafkaException as error:
+            self._lost(sink, error.args[0])
+        except BufferError:  # the client's queue is full: the record is appended later
+            self._lost(sink, KafkaError(KafkaError._QUEUE_FULL))
 
     def append_results(
         self, topic: str, partition: int, sink: int, entry: OutputEntry, columns: Sequence[str]
@@ -366,7 +377,7 @@ class Sender:
         producer = self._of_records = self._of_records or self._log.producer(
             {**producer_settings(self._client), **records.LINGER}
         )
-        more = {"partition": partition, "on_delivery": self._watching(sink)}
+        more = {"partition": partition, "on_delivery": partial(self._delivered, sink)}
         rows, headers = records.rows_of(entry, columns)
         try:
             for each in rows:
@@ -398,36 +409,10 @@ class Sender:
     def _producers(self) -> Sequence[Any]:
         return [one for one in (self._producer, self._of_records) if one is not None]
 
-    def _watching(self, sink: int) -> Callable[[KafkaError | None, Message], None]:
-        """Return a callback for records that the client gives up."""
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                self._lost(sink, error)
-
-        return delivered
-
-    def _produce(
-        self, topic: str, partition: int, sink: int, value: bytes, more: Mapping[str, bytes]
-    ) -> None:
-        headers: list[tuple[str, str | bytes | None]] = [(OF_SINK, str(sink).encode())]
-        headers += more.items()
-        try:
-            self._producer.produce(
-                topic, value, partition=partition, headers=headers, on_delivery=self._watching(sink)
-            )
-        except KafkaException as error:
-            self._lost(sink, error.args[0])
-        except BufferError:  # the client's queue is full: the record is appended later
-            self._lost(sink, KafkaError(KafkaError._QUEUE_FULL))
-
-
-def header(message: Message, name: str) -> int | None:
-    """Return the number in a header."""
-    for key, value in message.headers() or ():
-        if key == name:
-            return int(value)
-    return None
+    def _delivered(self, sink: int, error: KafkaError | None, _: Message) -> None:
+        """Report a record that the client gives up."""
+        if error is not None:
+            self._lost(sink, error)
 
 
 class OutputTail:
@@ -483,16 +468,11 @@ def entry_of(
             results.add(key, value)
             return None
         return results.close(key, dict(message.headers() or ()))
-    if header(message, OF_SINK) != sink:
+    numbers = (value for key, value in message.headers() or () if key == OF_SINK)
+    if int(next(numbers, -1)) != sink:
         return None
     try:
         entry = decode(message.value())
     except CorruptData:
         return None
     return entry if isinstance(entry, OutputFence | OutputBatch) else None
-
-
-__all__ = [
-    "OF_SINK", "Begin", "OutputRecord", "OutputTail", "ReadError", "Sender", "Tail", "Unreadable",
-    "consumer_settings", "entry_of", "header", "source_settings",
-]  # fmt: skip

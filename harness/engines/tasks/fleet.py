@@ -249,13 +249,12 @@ class Fleet:
         if self.driver is not None and self.driver.exit_code is None:
             self.driver.send({"away_s": list(seconds)})
 
-    def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float | None = None) -> None:
+    def wait_for_nodes(self, numbers: Sequence[int]) -> None:
         """Return when these nodes are connected, under any boot number.
 
-        Raises `EnvironmentFailure` when the driver ends, or when they are not after ``within_s``.
-        """
+        Raises `EnvironmentFailure` when the driver ends, or when they are not in time."""
         missing = list(numbers)
-        within_s = NODES_WITHIN_S + NODE_WITHIN_S * len(missing) if within_s is None else within_s
+        within_s = NODES_WITHIN_S + NODE_WITHIN_S * len(missing)
         waited = 0.0
         while missing := [number for number in missing if number not in self._boots]:
             if self.driver is not None and self.driver.exit_code is not None:
@@ -287,11 +286,11 @@ class Fleet:
     def usage(self) -> dict[str, Usage]:
         """Return the usage of the processes that belong to no node."""
         method = "the kernel's accounting of the process tree"
-        found = {}
         drivers = [self.driver] if self.driver is not None else []
-        for name, lives in (("coordinator", self.coordinators), ("driver", drivers)):
-            found[name] = used_by(lives, method)
-        return found
+        return {
+            "coordinator": used_by(self.coordinators, method),
+            "driver": used_by(drivers, method),
+        }
 
     def stop(self) -> None:
         """End every process of the engine. May be called twice."""

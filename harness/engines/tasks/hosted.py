@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -69,7 +70,7 @@ class Hosted(Copies):
         log: Log = KAFKA,
     ) -> None:
         super().__init__(node, boot, job, client, store, log)
-        self._store, self._link = store, link
+        self._link = link
         self._loop = asyncio.get_running_loop()
         self._speed, self._links = job.speed, job.links
         self._lane, self._store_lane = Lane(), Lane()
@@ -124,13 +125,13 @@ class Hosted(Copies):
     def _soon(self, item: told.NodeInput) -> None:
         self._loop.call_soon(self.tell, item)
 
-    def hear(self, frame: Callable[[Any], None], item: Any) -> None:
+    def hear(self, item: Any) -> None:
         """Handle the coordinator's message, after the delay of its link."""
         delay = self._links.delay_us(-1, self.node)
         if delay:
-            self._loop.call_later(delay / 1e6, frame, item)
+            self._loop.call_later(delay / 1e6, self.tell, item)
         else:
-            frame(item)
+            self.tell(item)
 
     def tell(self, item: told.NodeInput) -> None:
         """Hand an input to the machine, and carry out its effects."""
@@ -293,7 +294,7 @@ class Hosted(Copies):
         if due > now_us():
             self.at(due, answer)
         else:
-            self._loop.call_soon(self.tell, answer)
+            self._soon(answer)
 
     def _store_checkpoint(self, effect: do.StoreCheckpoint) -> None:
         checkpoint = effect.checkpoint
@@ -336,11 +337,11 @@ class Hosted(Copies):
         await self._cross(0)
         found = await self._store.get(effect.task, term=effect.term, position=effect.position)
         data = found.checkpoint
-        await self._cross(len(data or b""))
-        await self._pace_bytes(len(data or b""))
-        answered = Answered()
-        answered.accepted = not found.refused
-        if data is not None and len(data) > LARGE_BYTES:
+        size = len(data or b"")
+        await self._cross(size)
+        await self._pace_bytes(size)
+        answered = Answered(accepted=not found.refused)
+        if data is not None and size > LARGE_BYTES:
             answered.checkpoint = await self._loop.run_in_executor(self._scribe, decode, data)
         elif data is not None:
             answered.checkpoint = decode(data)
@@ -402,13 +403,13 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
 }
 
 
+@dataclass(slots=True)
 class Answered:
     """Redis' answers, in the form that `harness.hosting.answers` expects of a store."""
 
-    def __init__(self) -> None:
-        self.accepted = True
-        self.full: StoreFull | None = None
-        self.checkpoint: told.Checkpoint | None = None
+    accepted: bool = True
+    full: StoreFull | None = None
+    checkpoint: told.Checkpoint | None = None
 
     def fence(self, task: int, term: int | None) -> bool:
         return self.accepted

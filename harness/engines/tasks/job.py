@@ -71,7 +71,7 @@ class Job:
         Raises `UsageError` if they cannot be built in this process."""
         carry(self.files)
         try:
-            return self._build()
+            return _code_of(self.workload.build(), self.start_us, self.batch_us, self.choices)
         except FaultlineError:
             raise
         except Exception as error:
@@ -80,13 +80,6 @@ class Job:
                 remedy="a workload's file is carried to the executors as it is: what it imports or "
                 "reads must be there, too",
             ) from error
-
-    def _build(self) -> tables.TableProgram:
-        workload: Workload = self.workload.build()
-        timeline = tables.timeline_of(
-            workload, start_us=self.start_us, batch_s=self.batch_us / 1_000_000
-        )
-        return tables.program_of(workload, timeline=timeline, **self.choices)
 
     @cached_property
     def program(self) -> Program:
@@ -159,8 +152,14 @@ def hosted(code: tables.TableProgram) -> Program:
 
 def wiring_for(workload: Workload, batch_us: int, choices: Mapping[str, Any]) -> Wiring:
     """Return the wiring of a workload's program, the same at any start."""
-    timeline = tables.timeline_of(workload, start_us=0, batch_s=batch_us / 1_000_000)
-    return hosted(tables.program_of(workload, timeline=timeline, **choices)).wiring
+    return hosted(_code_of(workload, 0, batch_us, choices)).wiring
+
+
+def _code_of(
+    workload: Workload, start_us: int, batch_us: int, choices: Mapping[str, Any]
+) -> tables.TableProgram:
+    timeline = tables.timeline_of(workload, start_us=start_us, batch_s=batch_us / 1_000_000)
+    return tables.program_of(workload, timeline=timeline, **choices)
 
 
 def spread(
@@ -169,9 +168,8 @@ def spread(
     """Deal primaries out over the nodes one by one, the racks in turn, without ``late`` ones."""
     racks: dict[str, list[int]] = {}
     for number, node in enumerate(nodes):
-        if number in late:
-            continue
-        racks.setdefault(node.rack, []).append(number)
+        if number not in late:
+            racks.setdefault(node.rack, []).append(number)
     longest = max(len(members) for members in racks.values())
     order = [m[i] for i in range(longest) for m in racks.values() if i < len(m)]
     return tuple(order[task % len(order)] for task in wiring.tasks)

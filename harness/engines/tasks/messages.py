@@ -79,8 +79,6 @@ class Messages:
         """The last request by task, downstream task and copy, and when it was sent and came."""
         self._resumed: dict[int, dict[int, tuple[UpstreamResumed, int]]] = {}
         """Task to its upstream tasks with a new primary here, and when each told it."""
-        self.lost = 0
-        """Messages that were dropped here."""
 
     # -- where copies are ----------------------------------------------------------------------
 
@@ -100,7 +98,7 @@ class Messages:
             self.routes.gone(node, boot)
             self._streams.gone(node, boot)
         for node, boot, address, hosts in news.nodes:
-            if node != self._node and self.routes.located(node, boot, address):
+            if node != self._node and self.routes.begun(node, boot):
                 self._streams.located(node, boot, address)
                 known = Hosts(hosts[0], tuple(hosts[1]))
                 self._release(self.routes.hosts(node, boot, known))
@@ -137,7 +135,6 @@ class Messages:
                 continue
             packed = packed or pack_message(to, incarnation, message)
             if len(packed) > MOST_MESSAGE_BYTES:
-                self.lost += 1
                 self._too_large(_too_large(message, len(packed)))
                 return
             self._out.setdefault(node, []).append(packed)
@@ -149,13 +146,11 @@ class Messages:
         out, self._out = self._out, {}
         sent_us = now_us()
         for node, messages in out.items():
-            count, news = len(messages), (self.routes.boot(node), self.hosts.version)
+            news = self.routes.boot(node), self.hosts.version
             if self._told.get(node) != news:
                 messages.insert(0, pack_hosts(self.hosts))
             if self._streams.send(node, pack_frames(self._run_id, sent_us, messages)):
                 self._told[node] = news
-            else:
-                self.lost += count
 
     # -- in ------------------------------------------------------------------------------------
 

@@ -23,12 +23,13 @@ from redis.exceptions import RedisError
 
 from harness.cluster.endpoints import RedisEndpoint, Tls
 from harness.engines.tasks.control import Connection, connect, frame_of
-from harness.engines.tasks.direct import SCARCE, Peers, Trouble
+from harness.engines.tasks.direct import SCARCE, Peers
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.operations import Running
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.ports import LIVE, Ports
-from harness.engines.tasks.reports import ACCEPTING
+from harness.engines.tasks.reports import ACCEPTING, Unreachable
 from harness.engines.tasks.store import Store
 from harness.engines.tasks.wire import contexts
 from harness.errors import FaultlineError, UsageError
@@ -159,8 +160,8 @@ class NodeProcess:
         self._ports, self._store = ports, ports.store(given.redis, given.run)
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
-        self._closing: set[asyncio.Task[None]] = set()
-        """Tasks that close earlier passes' stores: the loop alone would not keep them."""
+        self._closing = Running()
+        """What closes the stores of earlier passes."""
         self._parent = os.getppid()
 
     async def run(self) -> None:
@@ -174,12 +175,12 @@ class NodeProcess:
             if isinstance(error, OSError) and error.errno in SCARCE:
                 what = os.strerror(error.errno or 0)  # nobody is accepted until there is some
                 link.send({"trouble": {"where": ACCEPTING, "what": what}})
-            else:
-                _fail(failed, error)
+            elif not failed.done():
+                failed.set_exception(error or RuntimeError("an error without an exception"))
 
         asyncio.get_running_loop().set_exception_handler(handle)
         peers = self._peers(link, boot)
-        serving = asyncio.ensure_future(self._serve(link, boot, peers))
+        serving = asyncio.ensure_future(self._serve(link, peers))
         first: set[asyncio.Future[None]] = {serving, failed}
         done, _ = await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         serving.cancel()
@@ -193,12 +194,8 @@ class NodeProcess:
     def _peers(self, link: CoordinatorLink, boot: int) -> Peers:
         """Return the connections to other nodes, which listen nowhere yet."""
 
-        def trouble(found: Trouble) -> None:
-            document = {
-                "to": found.node, "boot": found.boot, "at": list(found.address),
-                "why": found.why, "since_us": found.since_us, "at_us": now_us(),
-            }  # fmt: skip
-            link.send({"unreachable": document})
+        def trouble(found: Unreachable) -> None:
+            link.send({"unreachable": msgspec.to_builtins(found)})
 
         def scarce(what: str) -> None:
             link.send({"trouble": {"where": "connections to other nodes", "what": what}})
@@ -223,12 +220,12 @@ class NodeProcess:
             except (RedisError, OSError):
                 await asyncio.sleep(BOOT_AGAIN_S)
 
-    async def _serve(self, link: CoordinatorLink, boot: int, peers: Peers) -> None:
+    async def _serve(self, link: CoordinatorLink, peers: Peers) -> None:
         while True:
             connection = await link.connect(peers, self._hosted)
             while (frame := await connection.receive()) is not None:
                 try:
-                    goes_on = self._follow(frame, link, boot, peers)
+                    goes_on = self._follow(frame, link, peers)
                 except CorruptData:
                     connection.close()  # it is connected again
                     break
@@ -239,14 +236,12 @@ class NodeProcess:
             if os.getppid() != self._parent:
                 return  # the executor is gone, and this process was left behind
 
-    def _follow(
-        self, frame: Mapping[str, Any], link: CoordinatorLink, boot: int, peers: Peers
-    ) -> bool:
+    def _follow(self, frame: Mapping[str, Any], link: CoordinatorLink, peers: Peers) -> bool:
         """Carry out a frame; return False at the end."""
         if "order" in frame:
             self._tell(frame["order"])
         elif "begin" in frame and not self._runs(frame["begin"]):
-            self._begin(frame["begin"], link, boot, peers)
+            self._begin(frame["begin"], link, peers)
         elif "routes" in frame:
             if self._hosted is not None:
                 self._hosted.messages.routed(frame["routes"])
@@ -258,9 +253,7 @@ class NodeProcess:
             peers.receiver = None
         return "leave" not in frame
 
-    def _begin(
-        self, document: Mapping[str, Any], link: CoordinatorLink, boot: int, peers: Peers
-    ) -> None:
+    def _begin(self, document: Mapping[str, Any], link: CoordinatorLink, peers: Peers) -> None:
         """Host a pass; report a program that cannot be built, and host nothing then."""
         job = Job.from_json(document)
         self._end_pass()
@@ -273,7 +266,7 @@ class NodeProcess:
         given, store = self._arguments, self._ports.store(self._arguments.redis, job.run)
         self._pass_store, store.refused = store, link.problem
         self._hosted = self.hosted(
-            given.node, boot, job, given.kafka, peers, store, link, self._ports.log
+            given.node, peers.boot, job, given.kafka, peers, store, link, self._ports.log
         )
         peers.receiver = self._hosted
         link.beats(job.scheme.heartbeat_us)
@@ -287,7 +280,7 @@ class NodeProcess:
     def _tell(self, head: str) -> None:
         """Hand over an order, or the coordinator's message to a copy here."""
         if self._hosted is not None:
-            self._hosted.hear(self._hosted.tell, from_parts(head))
+            self._hosted.hear(from_parts(head))
 
     def _end_pass(self) -> None:
         if self._hosted is not None:
@@ -295,20 +288,13 @@ class NodeProcess:
             self._hosted = None
         if self._pass_store is not None:
             store, self._pass_store = self._pass_store, None
-            closing = asyncio.get_running_loop().create_task(_close(store))
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            self._closing.start(_close(store))
 
 
 async def _close(store: Store) -> None:
     """Its connections: a pass that is over needs none. A server that is away has none either."""
     with suppress(RedisError, OSError):
         await store.close()
-
-
-def _fail(failed: asyncio.Future[None], error: BaseException | None) -> None:
-    if not failed.done():
-        failed.set_exception(error or RuntimeError("an error without an exception"))
 
 
 def run_node(arguments: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +38,14 @@ class Operation:
 
 
 class Running:
-    """Coroutines that run until the end of a pass at the latest."""
+    """Coroutines under way: the loop alone would not keep them."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a coroutine; the loop alone would not keep it."""
-        task = self._loop.create_task(work)
+        """Run a coroutine, until `cancel` at the latest."""
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
@@ -60,9 +59,7 @@ class Running:
 class Operations:
     """The operations of one pass on a node."""
 
-    def __init__(self, drawn: Callable[[], float] = random.random) -> None:
-        """``drawn`` returns numbers from 0 to 1."""
-        self._drawn = drawn
+    def __init__(self) -> None:
         self._operations: dict[Key, Operation] = {}
 
     def start(
@@ -82,30 +79,25 @@ class Operations:
         operation.attempts += 1
         operation.under_way = True
         wait = min(timeout_us << min(operation.attempts - 1, 8), max(timeout_us, LONGEST_WAIT_US))
-        operation.again_us = NEVER_US if ends else now_us + self._some(wait)
+        operation.again_us = NEVER_US if ends else now_us + _some(wait)
         return operation
 
-    def failed(self, key: Key, operation: Operation, now_us: int) -> bool:
-        """Let an operation be repeated after a while; return False if it was replaced."""
-        if self._operations.get(key) is not operation:
-            return False
-        wait = min(LONGEST_WAIT_US, FIRST_WAIT_US << min(operation.attempts - 1, 16))
-        operation.again_us, operation.under_way = now_us + self._some(wait), False
-        return True
+    def failed(self, key: Key, operation: Operation, now_us: int) -> None:
+        """Let an operation be repeated after a while, unless it was replaced."""
+        if self._operations.get(key) is operation:
+            wait = min(LONGEST_WAIT_US, FIRST_WAIT_US << min(operation.attempts - 1, 16))
+            operation.again_us, operation.under_way = now_us + _some(wait), False
 
     def done(self, key: Key, operation: Operation) -> None:
         """Forget an operation that was answered."""
         if self._operations.get(key) is operation:
             del self._operations[key]
 
-    def get(self, key: Key) -> Operation | None:
-        """Return the operation with that key."""
-        return self._operations.get(key)
-
     def forget(self, task: int, incarnation: int) -> None:
         """Forget the operations of a copy that is gone."""
         for key in [key for key in self._operations if key[1:] == (task, incarnation)]:
             del self._operations[key]
 
-    def _some(self, wait_us: int) -> int:
-        return round(wait_us * (0.75 + 0.5 * self._drawn()))
+
+def _some(wait_us: int) -> int:
+    return round(wait_us * random.uniform(0.75, 1.25))

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Self
 
 from harness.errors import UsageError
 
 US_PER_S = 1_000_000
-
 
 _read: Callable[[], int] | None = None
 """Another clock, of a process in virtual time."""
@@ -55,12 +54,7 @@ class Speed:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "restart_s", tuple(self.restart_s))  # a list in JSON
-        given = {
-            "tuples_per_s": self.tuples_per_s,
-            "copied_tuples_per_s": self.copied_tuples_per_s,
-            "checkpoint_bytes_per_s": self.checkpoint_bytes_per_s,
-            "restart_s": min(self.restart_s, default=0.0),
-        }
+        given = {**asdict(self), "restart_s": min(self.restart_s, default=0.0)}
         for name, value in given.items():
             if value < 0:
                 raise UsageError(f"a node's {name} of {value}", remedy="give 0 (no limit) or more")
@@ -71,17 +65,19 @@ class Speed:
 
     def tuples_us(self, tuples: int) -> int:
         """Return the shortest time for these tuples of input."""
-        return round(tuples * US_PER_S / self.tuples_per_s) if self.tuples_per_s else 0
+        return _duration_us(tuples, self.tuples_per_s)
 
     def copies_us(self, tuples: int) -> int:
         """Return the shortest time for copying these tuples of state."""
-        rate = self.copied_tuples_per_s or self.tuples_per_s
-        return round(tuples * US_PER_S / rate) if rate else 0
+        return _duration_us(tuples, self.copied_tuples_per_s or self.tuples_per_s)
 
     def bytes_us(self, size: int) -> int:
         """Return the shortest time for these bytes to or from the store."""
-        rate = self.checkpoint_bytes_per_s
-        return round(size * US_PER_S / rate) if rate else 0
+        return _duration_us(size, self.checkpoint_bytes_per_s)
+
+
+def _duration_us(amount: int, per_s: float) -> int:
+    return round(amount * US_PER_S / per_s) if per_s else 0
 
 
 class Lane:
@@ -170,7 +166,7 @@ class Links:
 
     def transfer_us(self, size: int) -> int:
         """Return the time for these bytes beyond the delay."""
-        return round(size * US_PER_S / self.bytes_per_s) if self.bytes_per_s else 0
+        return _duration_us(size, self.bytes_per_s)
 
 
 class Arrivals:

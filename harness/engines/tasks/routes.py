@@ -29,22 +29,16 @@ class _Node:
     boot: int
     version: int = -1
     copies: Copies = ()
-    address: Address | None = None
 
 
 @dataclass(slots=True)
 class Routes:
-    """The copies and addresses of the nodes in one pass."""
+    """The copies on the nodes in one pass."""
 
     _nodes: dict[int, _Node] = field(default_factory=dict)
     _hosting: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
     """Task to its nodes, each with the incarnations there."""
     _held: dict[int, deque[tuple[int | None, TaskMessage]]] = field(default_factory=dict)
-
-    def address(self, node: int) -> Address | None:
-        """Return where a node listens; None if it is not known, or the node is gone."""
-        known = self._nodes.get(node)
-        return known.address if known is not None else None
 
     def boot(self, node: int) -> int:
         """Return the number of a node's newest life; 0 if none is known."""
@@ -60,13 +54,9 @@ class Routes:
             return tuple(hosting)
         return tuple(node for node, copies in hosting.items() if incarnation in copies)
 
-    def located(self, node: int, boot: int, address: Address) -> bool:
-        """Note where a life of a node listens; return False for an earlier life."""
-        known = self._newest(node, boot)
-        if known is None:
-            return False
-        known.address = address
-        return True
+    def begun(self, node: int, boot: int) -> bool:
+        """Note a life of a node; return False for an earlier one."""
+        return self._newest(node, boot) is not None
 
     def hosts(self, node: int, boot: int, hosts: Hosts) -> list[int]:
         """Note the copies on a node; return the tasks of which it has a new copy."""
@@ -83,7 +73,7 @@ class Routes:
         known = self._nodes.get(node)
         if known is not None and known.boot <= boot:
             self._set(node, known, ())
-            known.address, known.version = None, -1
+            known.version = -1
 
     def hold(self, task: int, incarnation: int | None, message: TaskMessage) -> None:
         """Keep a message to a task that is nowhere yet.

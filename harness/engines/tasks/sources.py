@@ -71,8 +71,14 @@ class SourceReader:
         ends = [*np.flatnonzero(np.diff(batches)) + 1, len(records)]
         pieces, at = [], 0
         for until in ends:
-            times = times_ms[at:until] if self._with_times else None
-            pieces.append(self._piece(int(batches[at]), records[at:until], times))
+            part = records[at:until]
+            piece = Piece(
+                batch=int(batches[at]),
+                values=pa.array([record.value() or b"" for record in part], pa.binary()),
+                offsets=_offsets(part),
+                times_ms=times_ms[at:until] if self._with_times else None,
+            )
+            pieces.append(piece)
             at = int(until)
         return pieces
 
@@ -98,24 +104,11 @@ class SourceReader:
         """Take cut records in order; those before the first batch are dropped."""
         for piece in pieces:
             while piece.batch > self.next:
-                self._close()
+                batch, self.next = self.next, self.next + 1
+                gathered, self._pieces = self._pieces, []
+                self._give(batch, self._table(gathered))
             if piece.batch == self.next:
                 self._pieces.append(piece)
-
-    def _piece(
-        self, batch: int, records: Sequence[Message], times_ms: NDArray[np.int64] | None
-    ) -> Piece:
-        return Piece(
-            batch=batch,
-            values=pa.array([record.value() or b"" for record in records], pa.binary()),
-            offsets=_offsets(records),
-            times_ms=times_ms,
-        )
-
-    def _close(self) -> None:
-        batch, self.next = self.next, self.next + 1
-        pieces, self._pieces = self._pieces, []
-        self._give(batch, self._table(pieces))
 
     def _table(self, pieces: Sequence[Piece]) -> pa.Table:
         if not pieces:

@@ -211,7 +211,7 @@ class Store:
 
         Returns False if a primary with a higher term exists. Raises `StoreFull` when the server has
         no room for it."""
-        arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
+        arguments = [term, position, checkpoint, forget_below]
         try:
             await self._demand_room(len(checkpoint))
             answer = await self._write(self._put, self._keys(task), arguments)
@@ -292,10 +292,7 @@ class Store:
         """Return the checkpoint at ``position``, or the newest.
 
         With a ``term`` (a primary loads) lower terms are refused from now on."""
-        arguments: list[str | int] = [
-            "" if term is None else term,
-            "" if position is None else position,
-        ]
+        arguments = ["" if given is None else given for given in (term, position)]
         asked = self._get(keys=self._keys(task), args=arguments)
         answer = await self._answer(asked, changes=term is not None)
         if answer == REFUSED:
@@ -328,7 +325,7 @@ class Store:
         """Keep a registry unless a newer one is there.
 
         If a higher term than ``term`` exists, nothing is kept and that term returned."""
-        arguments: list[int | bytes] = [term, version, registry]
+        arguments = [term, version, registry]
         higher = await self._write(self._put_registry, self._registry_keys, arguments)
         return int(higher) or None
 

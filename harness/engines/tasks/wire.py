@@ -180,14 +180,11 @@ class Wire(asyncio.BufferedProtocol):
             return
         step = bytes(self._buffer[:size])
         self._drop(size)
-        if answer := self._handshake.take(step):
-            self._write(answer)
+        answer = self._handshake.take(step)
+        if answer and self._transport is not None:
+            self._transport.write(answer)
         if self._handshake.peer is not None:
             self._welcome(*self._handshake.peer)
-
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
 
     def _welcome(self, node: int, boot: int) -> None:
         self.node, self.boot, self._open = node, boot, True

@@ -11,8 +11,9 @@ import pytest
 
 from harness.cluster.endpoints import Tls
 from harness.engines.tasks import direct, wire
-from harness.engines.tasks.direct import Peers, Trouble
+from harness.engines.tasks.direct import Peers
 from harness.engines.tasks.handshake import STRANGER_BYTES
+from harness.engines.tasks.reports import Unreachable
 from harness.hosting.codec import CorruptData
 from harness.hosting.frames import Header, Hosts, pack_frames, pack_hosts, run_id
 from tests.engines.tasks.kit import certificates, in_a_loop, until
@@ -25,7 +26,7 @@ class Node:
     """A node whose frames carry numbers."""
 
     def __init__(self, number: int, tls: Tls | None = None) -> None:
-        self.troubles: list[Trouble] = []
+        self.troubles: list[Unreachable] = []
         self.got: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
         self.held: list[bool] = []
         self.peers = Peers(number, 1, SECRET, tls=tls, trouble=self.troubles.append)
@@ -181,7 +182,7 @@ async def test_a_peer_out_of_reach_is_reported_with_both_ends(
         assert one.say(1, 1)
         await until(lambda: bool(one.troubles))
     (trouble,) = one.troubles
-    assert (trouble.node, trouble.boot, trouble.address) == (1, 4, address)
+    assert (trouble.to, trouble.boot, trouble.at) == (1, 4, address)
     assert "refused" in trouble.why
     assert not one.say(1, 2), "not dialed again at once"
     one.peers.close()
