@@ -88,7 +88,7 @@ class Passes:
 
     def open(self, engine: str) -> None:
         """Open that engine and warm it up, unless it is open and warm."""
-        if not self._runner(engine).engine.used:
+        if self._runner(engine).engine.last is None:
             self._once(engine, "warm-up", WARMUP_S)
 
     def measure(self, engine: str) -> dict[str, float]:

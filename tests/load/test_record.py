@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,6 @@ from confluent_kafka import TopicPartition
 from harness.cli.main import cli
 from harness.cluster.endpoints import login
 from harness.errors import EnvironmentFailure, UsageError
-from harness.load import record
 from harness.load.record import record_topic, settings_of
 from workloads.toolkit.recorded import Recording
 
@@ -90,7 +88,7 @@ def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
 def test_a_broker_that_does_not_answer_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(record, "record_topic", partial(record_topic, within_s=0.5))
+    monkeypatch.setattr("harness.load.record.WITHIN_S", 0.5)
     to = ["--to", f"{tmp_path}/new/o.parquet"]
     done = CliRunner().invoke(cli, ["record", "orders", "--bootstrap", "127.0.0.1:1", *to])
     assert isinstance(done.exception, EnvironmentFailure)

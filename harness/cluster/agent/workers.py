@@ -103,7 +103,8 @@ class Workers:
         with self._lock:
             with self._strike(Action.KILL, self._everyone(), whole=True) as strike:
                 strike.apply()
-            return max(each.incarnation for each in (*self._slots.values(), *self.programs()))
+            workers = (slot.incarnation for slot in self._slots.values())
+            return max(*workers, *(program.incarnation for program in self.programs()))
 
     def alive(self) -> dict[str, bool]:
         """See `Cluster.alive`."""
