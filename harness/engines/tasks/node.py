@@ -160,12 +160,11 @@ class NodeProcess:
         self._ports, self._store = ports, ports.store(given.redis, given.run)
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
-        self._closing = Running()
-        """What closes the stores of earlier passes."""
         self._parent = os.getppid()
 
     async def run(self) -> None:
         """Return when the coordinator reports the end of the engine."""
+        self._closing = Running()  # what closes the stores of earlier passes
         boot = await self._boot()
         link = CoordinatorLink(self._arguments, boot, self._ports)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -41,11 +41,12 @@ class Running:
     """Coroutines under way: the loop alone would not keep them."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine, until `cancel` at the latest."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = self._loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
