@@ -140,12 +140,12 @@ def _killed(runner: Runner) -> dict[str, float]:
     Returns the number of ``missing`` results, of other nodes that were taken for dead (``falsely``)
     and whether that node was ``noticed`` and all that ran on it was ``recovered``."""
     from harness.cluster.base import Action
-    from harness.engines.base import EventKind
-    from harness.engines.tasks.engine import COORDINATOR
+    from harness.engines.base import EventKind, parts_of
 
+    (coordinator,) = parts_of(runner.engine)
     victim = runner.engine.targets()[0].name
     events = [
-        FailureEvent(at_s=10, action=Action.KILL, target=COORDINATOR),
+        FailureEvent(at_s=10, action=Action.KILL, target=coordinator),
         FailureEvent(at_s=25, action=Action.KILL, target=victim),
         FailureEvent(at_s=35, action=Action.RESTART, target=victim),
     ]

@@ -23,7 +23,7 @@ from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.own import OPTIONS, own
 from harness.stock_kills.scale import (
     LEAST_TRIGGER_S,
-    PASSES,
+    PIECES,
     SCALES,
     check_options,
     cluster_spec,
@@ -89,7 +89,7 @@ def lasts(
         return None
     workload, speed = mine.workload, mine.event.speed
     warm_s = scale_of(profile, options).first_warmup_s - SCALES[profile].first_warmup_s
-    more_s = _load_s(workload, speed) - LOAD_S + PASSES * longer_s(workload, speed)
+    more_s = _load_s(workload, speed) - LOAD_S + PIECES * longer_s(workload, speed)
     return usual_s + warm_s + more_s, (
         f"windows of {workload.window_s:g} s: {WINDOWS} or more in each rung of the ramp"
     )

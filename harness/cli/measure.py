@@ -69,11 +69,7 @@ def measure(
 
     def announce(experiment: Experiment, campaign: Campaign) -> None:
         campaigns[experiment.id, settings.profile] = campaign
-        item = writer.judge(experiment, settings.profile, campaign)
-        if conclude is None:
-            said = verdict_line(item)
-        else:  # a page of its own, without claims of papers
-            said = f"{len(item.campaign.valid)} of {item.campaign.expected} runs are there"
+        said = _said(writer.judge(experiment, settings.profile, campaign), conclude)
         if not draws:  # else it is written once, when all is drawn
             said += f"; {writer.write(campaigns).index}"
         display.note(f"{experiment.id}: {said}")
@@ -202,6 +198,13 @@ def verdict_line(item: Assessment) -> str:
     }
     held = f"{words[Word.HOLDS]} of {len(item.claims)} claims hold"
     return ", ".join([held, *(f"{count} {what}" for what, count in others.items() if count)])
+
+
+def _said(item: Assessment, conclude: Conclude | None) -> str:
+    """Return the line of an experiment that is done; a page of its own has no claims of papers."""
+    if conclude is None:
+        return verdict_line(item)
+    return f"{len(item.campaign.valid)} of {item.campaign.expected} runs are there"
 
 
 def _stopped(

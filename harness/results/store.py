@@ -121,6 +121,7 @@ class Campaign:
 
     @property
     def valid(self) -> Sequence[Record]:
+        """The valid records."""
         return [record for record in self.records if record.status == OK]
 
     @property

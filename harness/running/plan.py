@@ -63,6 +63,7 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
+        """The seconds that are left."""
         return self._until - self._clock()
 
     @property
@@ -89,9 +90,11 @@ class RunSettings:
 
     @property
     def left_s(self) -> float:
+        """The seconds that are left."""
         return math.inf if self.deadline is None else self.deadline.left_s
 
     def points(self, experiment: Experiment) -> Sequence[Point]:
+        """Return the points to run."""
         return self.only.get(experiment.id, experiment.grid[self.profile])
 
     def beyond_grid(self, experiment: Experiment) -> Sequence[Point]:

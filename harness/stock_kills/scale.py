@@ -237,17 +237,17 @@ def _check_windows(mine: Own, scale: RunScale, speed: float | None) -> None:
 
 
 def longer_s(workload: Workload, speed: float) -> float:
-    """Return how much longer a pass takes than one of word count with the same load.
+    """Return how much longer a piece of warming up takes than one of word count.
 
-    Until it has begun and has ended, about a slide and the time until a window is due: measured
-    with windows of 10 s on 2026-11-28."""
+    Its end waits for the last window, about a slide and the time until it is due: measured with
+    windows of 10 s on 2026-11-28."""
     usual = word_count()
     there_s, here_s = (each.slide_s + each.due_after_s for each in (usual, workload))
     return max(0.0, here_s / speed - there_s)
 
 
-PASSES = 4
-"""Passes of a run of a kill in the mean, warming up included, and of a short ramp."""
+PIECES = 3
+"""Pieces of warming up of an engine that has run nothing."""
 
 
 def lasts(
@@ -264,8 +264,8 @@ def lasts(
     usual, scale = SCALES[profile], scale_of(profile, options)
     seconds = usual_s + 2 * (scale.whole_load_s - usual.whole_load_s)
     seconds += scale.warmup_s - usual.warmup_s
-    if profile is not Profile.SMOKE:
-        seconds += PASSES * longer_s(workload, speed)
+    if profile is not Profile.SMOKE:  # one of two schemes finds its engine warm
+        seconds += PIECES / 2 * longer_s(workload, speed)
     before, after = (
         math.floor(span_s * speed / workload.slide_s + 1e-6)
         for span_s in (
