@@ -89,10 +89,10 @@ def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False
 
 
 def _known(kills: pd.DataFrame) -> pd.DataFrame:
-    """Return the kills with an outage, or a lower bound of one."""
+    """Return the kills with an outage, or a lower bound of one that says something."""
     if not len(kills):
         return kills
-    return kills[kills["outage_s"].notna() | kills["at_least_s"].notna()]
+    return kills[kills["outage_s"].notna() | kills["at_least_s"].astype(float).gt(0)]
 
 
 def _lost(kills: pd.DataFrame, *, late_data: bool) -> str:

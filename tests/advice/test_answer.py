@@ -58,6 +58,10 @@ def test_a_window_that_never_came_is_not_the_slowest() -> None:
     [
         (kills(), "no run was valid"),
         (kills(checkpoint_worker=[None]), str(Unrecovered.TWIN_BEHIND)),
+        (
+            kills(checkpoint_worker=[None]).assign(at_least_s=0.0, why_not=None),
+            "no kill was followed to its end",
+        ),
     ],
 )
 def test_an_unknown_answer_says_why(found: pd.DataFrame, why: str) -> None:
