@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -9,7 +10,6 @@ import pandas as pd
 from experiments.live._judged import stacked
 from experiments.live._outages import PARTS
 from experiments.live._peers_rows import LABELS, WORDS
-from harness.claims.samples import lasting
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import (
     BLACK,
@@ -100,13 +100,14 @@ def _draw_rows(rows: Mapping[str, pd.DataFrame], above: Axes) -> None:
                 some["outage_s"], [place] * len(some), marker, color=BLACK, markersize=4,
                 linestyle="none",
             )  # fmt: skip
-        median = lasting(mine["outage_s"], over)
-        assert median is not None, "a row has kills"
-        above.plot(median.shown, place, "|", color=BLACK, markersize=20, markeredgewidth=2.5)
-        ends_s[place] = max(ends_s[place], float(mine["outage_s"].max()))
-        bound = "" if median.known else "> "
+        # As in findings: one that was not over is endless, and was watched for so long at least.
+        lasted_s, watched_s = mine["outage_s"].where(over, math.inf).median(), mine["outage_s"]
+        known = math.isfinite(lasted_s)
+        shown_s = float(lasted_s if known else watched_s.median())
+        above.plot(shown_s, place, "|", color=BLACK, markersize=20, markeredgewidth=2.5)
+        ends_s[place] = max(ends_s[place], float(watched_s.max()))
         above.annotate(
-            f"median {bound}{median.shown:.3g} s", (ends_s[place], place), (7, 9),
+            f"median {'' if known else '> '}{shown_s:.3g} s", (ends_s[place], place), (7, 9),
             textcoords="offset points", va="center", fontweight="bold",
         )  # fmt: skip
     above.set_xlim(0, 1.3 * max(1.0, *ends_s))

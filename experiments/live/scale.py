@@ -3,17 +3,17 @@
 Two racks with one worker each. 17 nodes to a worker are as many as the papers' recovery topology
 has with its replicas. *Start*: Kafka, Redis and Spark; then driver, executors and nodes. *Idle*:
 the papers' recovery topology under active replication, in batches of 1 s, with a record a second
-from each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: the same
-with 500 tuples a second from each source. With 100 nodes to a worker the topology is four times as
-large and its batches are five times as long, and in one more pass the coordinator is killed, and
-then a node."""
+from each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: that
+topology with 500 tuples a second from each source. With 100 nodes to a worker the topology is four
+times as large and its batches are five times as long, and in one more pass the coordinator is
+killed, and then a node."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -45,15 +45,41 @@ if TYPE_CHECKING:
 RACKS, NODES, MANY = 2, 34, 200
 BRIEFLY = 6
 """Nodes of the smoke profile."""
-LEVELS, INTERVAL_S = 4, 1.0
-"""Levels of the topology of 34 nodes: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
-SOURCES = 2**LEVELS
-MANY_LEVELS, MANY_INTERVAL_S = 6, 5.0
-MANY_HEARTBEAT_S, MANY_SUSPECT_S = 1.0, 5.0
-"""Beats of 200 nodes. With the engine's own (0.25 s and 1 s) two runs took 73 and 106 of them for
-dead: all nodes take their batches at one time, and two cores need more than a second for them."""
-IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
-"""Tuples per second of one source; under load of one of `SOURCES`, however many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The work of a number of nodes."""
+
+    levels: int
+    """Of the topology: 2^levels sources, then half as many tasks each; all with a replica."""
+    interval_s: float
+    """Of batches."""
+    parameters: TaskParameters
+
+    @property
+    def sources(self) -> int:
+        """The tasks of the first level."""
+        return 1 << self.levels
+
+    @property
+    def tasks(self) -> int:
+        """The tasks of all levels, without replicas."""
+        return 2 * self.sources - 1
+
+
+FEW = Size(levels=4, interval_s=1.0, parameters=TaskParameters(notes_progress=False))
+SIZES = {
+    NODES: FEW,
+    # With the engine's own heartbeats (0.25 s, and 1 s to a suspicion) two runs took 73 and 106
+    # living nodes for dead: all take their batches at one time, and two cores need more than a
+    # second for them.
+    MANY: Size(
+        levels=6, interval_s=5.0, parameters=replace(FEW.parameters, heartbeat_s=1.0, suspect_s=5.0)
+    ),
+}
+IDLE_PER_S, LOADED_PER_S = 1.0, 500.0 * FEW.sources
+"""Tuples per second: idle of each source, loaded of all together."""
 LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
 SETTLE_S = 4.0
 """Time of a pass until copies are placed and replicas have caught up."""
@@ -69,8 +95,8 @@ def run(point: Point, context: Context) -> Outcome:
     from harness.engines.kinds import find_engine
     from harness.judging.runner import Runner
 
-    nodes = int(str(point["nodes"])) if context.profile is not Profile.SMOKE else BRIEFLY
-    many = nodes == MANY
+    wanted, brief = int(str(point["nodes"])), context.profile is Profile.SMOKE
+    size, nodes = SIZES[wanted], BRIEFLY if brief else wanted
     spec = ClusterSpec(
         racks=RACKS, workers_per_rack=1, nodes_per_worker=nodes // RACKS,
         cores_per_worker=nodes // RACKS, memory_mb_per_worker=1024,
@@ -78,21 +104,17 @@ def run(point: Point, context: Context) -> Outcome:
     began = time.monotonic()
     cluster = context.cluster(spec)
     servers_s = time.monotonic() - began
-    parameters = TaskParameters(notes_progress=False)
-    if many:
-        parameters = replace(parameters, heartbeat_s=MANY_HEARTBEAT_S, suspect_s=MANY_SUSPECT_S)
-    brief = context.profile is Profile.SMOKE
-    setup = Setup(scheme="active", brief=brief, parameters=parameters)
+    setup = Setup(scheme="active", brief=brief, parameters=size.parameters)
     began = time.monotonic()
     with find_engine("tasks").open(setup, cluster) as engine:
         nodes_s = time.monotonic() - began
         runner = Runner(engine, setup, cluster, context)
         values: dict[str, float | bool] = {"servers_s": servers_s, "nodes_s": nodes_s}
         values |= _named("waiting", _waiting(engine, cluster))
-        for name, rate in (("idle", IDLE_PER_S), ("loaded", LOADED_PER_S)):
-            values |= _named(name, _pass(runner, rate, many=many))
-        if many:
-            values |= _named("killed", _killed(runner))
+        for name, per_s in (("idle", IDLE_PER_S * size.sources), ("loaded", LOADED_PER_S)):
+            values |= _named(name, _pass(runner, size, per_s))
+        if wanted == MANY:
+            values |= _named("killed", _killed(runner, size))
         values["resident_mb"] = _resident_mb(cluster)
     return Outcome(values=values)
 
@@ -110,25 +132,22 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
     return {**cores, "cores": sum(cores.values())}
 
 
-def _made(runner: Runner, rate: float, *, many: bool, **how: Any) -> Made:
+def _made(runner: Runner, size: Size, per_s: float, **how: Any) -> Made:
     from workloads.synthetic import synthetic
 
-    context = runner.context
-    levels, interval_s = (MANY_LEVELS, MANY_INTERVAL_S) if many else (LEVELS, INTERVAL_S)
+    seed, load_s = runner.context.seed("input"), LOAD_S[runner.context.profile]
     workload = synthetic(
-        seed=context.seed("input"), levels=levels, keys=100, window_s=10, slide_s=interval_s
+        seed=seed, levels=size.levels, keys=100, window_s=10, slide_s=size.interval_s
     )
-    in_all = rate * (SOURCES if rate == LOADED_PER_S else 2**levels)
-    return runner.steady(
-        f"at-{in_all:g}", workload, in_all, LOAD_S[context.profile], interval_s, truth=True, **how
-    )
+    name = f"at-{per_s:g}"
+    return runner.steady(name, workload, per_s, load_s, size.interval_s, truth=True, **how)
 
 
-def _pass(runner: Runner, rate: float, *, many: bool) -> dict[str, float]:
+def _pass(runner: Runner, size: Size, per_s: float) -> dict[str, float]:
     """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
     cluster, engine = runner.cluster, runner.engine
     watch = CpuWatch(lambda: {**cpu_s(cluster, engine), LOOPS: loops_s(cluster)})
-    made = _made(runner, rate, many=many, watch=watch)
+    made = _made(runner, size, per_s, watch=watch)
     record = made.record
     missing = len(made.due()) - len(record.deliveries)
     start, until = SETTLE_S, record.until_s
@@ -138,7 +157,7 @@ def _pass(runner: Runner, rate: float, *, many: bool) -> dict[str, float]:
     return {**cores, "cores": whole, "missing": missing}
 
 
-def _killed(runner: Runner) -> dict[str, float]:
+def _killed(runner: Runner, size: Size) -> dict[str, float]:
     """Kill the coordinator, and then a node, which the next coordinator has to notice.
 
     Returns the number of ``missing`` results, of other nodes that were taken for dead (``falsely``)
@@ -154,7 +173,7 @@ def _killed(runner: Runner) -> dict[str, float]:
         FailureEvent(at_s=35, action=Action.RESTART, target=victim),
     ]
     schedule = Schedule(events=events, origin="the coordinator, then a node")
-    made = _made(runner, IDLE_PER_S, many=True, schedule=schedule)
+    made = _made(runner, size, IDLE_PER_S * size.sources, schedule=schedule)
     seen = made.record.incidents
     dead, back = (
         set(seen.loc[seen["event"] == kind, "target"])
@@ -195,8 +214,8 @@ PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
 """Users of processor time, with their colours as in live/engines."""
 STARTS = {"servers_s": ("Kafka, Redis, Spark", GREY),
           "nodes_s": (f"driver, executors, {NODES} nodes", BLUE)}  # fmt: skip
-LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
-         "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
+LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * FEW.sources:g} tuples/s",
+         "loaded": f"loaded\n{LOADED_PER_S:,.0f} tuples/s"}  # fmt: skip
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
@@ -233,11 +252,12 @@ def complete(table: pd.DataFrame) -> Finding:
     "many",
     f"With {MANY} nodes and the coordinator killed, the next one takes none of them for dead that "
     "lives, and notices and repairs the loss of one that is killed then "
-    f"(heartbeats every {MANY_HEARTBEAT_S:g} s, suspected after {MANY_SUSPECT_S:g} s).",
+    f"(heartbeats every {SIZES[MANY].parameters.heartbeat_s:g} s, suspected after "
+    f"{SIZES[MANY].parameters.suspect_s:g} s).",
     counted=True,
 )
 def many_nodes(table: pd.DataFrame) -> Finding:
-    """Judge the runs with so many nodes, which only the paper profile has."""
+    """Judge the runs with 200 nodes, which only the paper profile has."""
     large = _of(table, MANY)
     if not len(large):
         return not_asked()
@@ -273,7 +293,7 @@ def _where_it_goes(table: pd.DataFrame) -> str | None:
     if not len(known):
         return None
     nodes, loops, fixed_ms = (float(column) for column in known.iloc[-1])
-    beats, batches = NODES * BEATS_PER_S, 2 * (2 * SOURCES - 1) / INTERVAL_S
+    beats, batches = NODES * BEATS_PER_S, 2 * FEW.tasks / FEW.interval_s
     speed = (
         f" A slower core is used for longer: a fixed computation took {fixed_ms:.2f} ms of it."
         if not math.isnan(fixed_ms)
@@ -315,14 +335,14 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     smoke_covered_by="live/engines",
     notes=[
-        f"{LEVELS + 1} levels, {2 * SOURCES - 1} tasks and as many replicas, batches of "
-        f"{INTERVAL_S:g} s; CPU from {SETTLE_S:g} s of the load to its "
+        f"{FEW.levels + 1} levels, {FEW.tasks} tasks and as many replicas, batches of "
+        f"{FEW.interval_s:g} s; CPU from {SETTLE_S:g} s of the load to its "
         "end. Kafka, Redis and the load generator are not counted.",
         "The start is cold where this is the first run on its cluster; jars and Java were there.",
         f"A live experiment: {TYPICAL_EXPERIMENT_S:g} s, chosen.",
         f"The smoke profile starts {BRIEFLY} nodes only. In the paper profile {MANY} nodes run "
-        f"{2 ** (MANY_LEVELS + 1) - 1} tasks and as many replicas in batches of "
-        f"{MANY_INTERVAL_S:g} s; the figure shows {NODES}.",
+        f"{SIZES[MANY].tasks} tasks and as many replicas in batches of "
+        f"{SIZES[MANY].interval_s:g} s; the figure shows {NODES}.",
     ],
     figure_size_in=(8.0, 3.6),
 )

@@ -23,7 +23,6 @@ from harness.results.record import Outcome, Point, Profile
 from harness.stock_kills.own import OPTIONS, own
 from harness.stock_kills.scale import (
     LEAST_TRIGGER_S,
-    PIECES,
     SCALES,
     check_options,
     cluster_spec,
@@ -88,8 +87,9 @@ def lasts(
     if mine is None:
         return None
     workload, speed = mine.workload, mine.event.speed
-    warm_s = scale_of(profile, options).first_warmup_s - SCALES[profile].first_warmup_s
-    more_s = _load_s(workload, speed) - LOAD_S + PIECES * longer_s(workload, speed)
+    scale = scale_of(profile, options)
+    warm_s = scale.first_warmup_s - SCALES[profile].first_warmup_s
+    more_s = _load_s(workload, speed) - LOAD_S + scale.pieces * longer_s(workload, speed)
     return usual_s + warm_s + more_s, (
         f"windows of {workload.window_s:g} s: {WINDOWS} or more in each rung of the ramp"
     )

@@ -89,7 +89,7 @@ def headline(kills: pd.DataFrame, runs: pd.DataFrame, *, late_data: bool = False
 
 
 def _known(kills: pd.DataFrame) -> pd.DataFrame:
-    """Return the kills with an outage, or a lower bound of one that says something."""
+    """Return the kills with an outage, or a lower bound of one above 0."""
     if not len(kills):
         return kills
     return kills[kills["outage_s"].notna() | kills["at_least_s"].astype(float).gt(0)]

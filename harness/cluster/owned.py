@@ -125,7 +125,7 @@ class OwnedCluster(Cluster):
             "SPARK_CONF_DIR": str(driver_configuration(self.run_directory)),
             "SPARK_LOCAL_DIRS": str(self.run_directory / "spark-local"),
             "SPARK_LOCAL_IP": access.driver_host,
-            # PySpark sends this to the executors, whatever spark.pyspark.python says.
+            # PySpark sends this to the executors, whatever spark.pyspark.python is.
             "PYSPARK_PYTHON": access.executor_python,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             RUN_VARIABLE: self.run,

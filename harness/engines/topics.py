@@ -58,7 +58,7 @@ def topics(
     finally:
         # One that is still there would cost the next pass disk space and file handles.
         for future in admin.delete_topics(list(wanted), operation_timeout=_WITHIN_S).values():
-            # A broker that died meanwhile has its own error on the way, and a topic that stays is
+            # A broker that died has its own error on the way, and a topic that stays is
             # removed with everything else of the run.
             with contextlib.suppress(Exception):
                 future.result(timeout=_WITHIN_S)

@@ -115,7 +115,7 @@ def probe(executable: Path, source: str) -> Java | str:
 
 
 def answer_of(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a program for what it says of itself. Raises `OSError` or `subprocess.TimeoutExpired`."""
+    """Run a program that describes itself. Raises `OSError` or `subprocess.TimeoutExpired`."""
     return subprocess.run(
         [*command],
         capture_output=True,

@@ -2,9 +2,9 @@
 
 A run in doubt decides nothing, nor does one on a machine with too few cores for its load, nor a
 comparison of rows that were measured at unlike speeds of the processor. What is counted, such as
-lost results, and what must always hold is decided all the same, and so is a claim that says the
-same without those runs: it is about other rows. (Until 2026-11-28 a single such run left every
-claim of its figure undecided.)"""
+lost results, and what must always hold is decided all the same. So is a claim whose verdict and
+numbers stay as they are without those runs: it is about other rows. (Until 2026-11-28 a single such
+run left every claim of its figure undecided.)"""
 
 from __future__ import annotations
 

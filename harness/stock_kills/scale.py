@@ -84,6 +84,11 @@ class RunScale:
         )
 
     @property
+    def pieces(self) -> int:
+        """The most pieces of load that warm up an engine that has run nothing."""
+        return math.ceil(self.first_warmup_s / self.warmup_s) if self.warmup_s else 0
+
+    @property
     def whole_load_s(self) -> float:
         """The load of a pass with both kills, at the shortest trigger."""
         return self.load_s + (self.rack_after_s or 0.0)
@@ -246,10 +251,6 @@ def longer_s(workload: Workload, speed: float) -> float:
     return max(0.0, here_s / speed - there_s)
 
 
-PIECES = 3
-"""Pieces of warming up of an engine that has run nothing."""
-
-
 def lasts(
     profile: Profile, points: Sequence[Point], options: Mapping[str, Any], usual_s: float
 ) -> tuple[float, str] | None:
@@ -264,8 +265,8 @@ def lasts(
     usual, scale = SCALES[profile], scale_of(profile, options)
     seconds = usual_s + 2 * (scale.whole_load_s - usual.whole_load_s)
     seconds += scale.warmup_s - usual.warmup_s
-    if profile is not Profile.SMOKE:  # one of two schemes finds its engine warm
-        seconds += PIECES / 2 * longer_s(workload, speed)
+    # One of two schemes finds its engine warm.
+    seconds += scale.pieces / 2 * longer_s(workload, speed)
     before, after = (
         math.floor(span_s * speed / workload.slide_s + 1e-6)
         for span_s in (

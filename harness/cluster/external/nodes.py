@@ -62,7 +62,7 @@ class ExternalNodes:
     Safe to use from several threads: the injector acts while others look."""
 
     def __init__(self, settings: ExternalSettings, per_worker: int = 1) -> None:
-        """Raise `UsageError` where no command tells the nodes of a worker apart."""
+        """Raise `UsageError` where no command acts on one node of a worker alone."""
         if per_worker > 1 and "kill_process" not in settings.commands:
             raise UsageError(
                 f"{per_worker} nodes to a worker were asked for, and the nodes of {settings.path} "

@@ -53,7 +53,7 @@ class MachineNetwork(Loopback):
         if not self.cuts:
             return frozenset()
         found = {place.name: place for place in self._places().values()}
-        return frozenset.intersection(*(frozenset(p.agent.shapes()) for p in found.values()))
+        return frozenset.intersection(*(place.agent.shapes() for place in found.values()))
 
     def shape(self, worker: str, link: WorkerLink | None) -> None:
         self._places()[worker].agent.shape(link)

@@ -1,4 +1,4 @@
-"""The partition of a rack: its plans, and what comes meanwhile, which the judge does not count."""
+"""The partition of a rack: its plans, and what comes during the cut, which is not judged."""
 
 from __future__ import annotations
 

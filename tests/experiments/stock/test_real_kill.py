@@ -30,7 +30,7 @@ POINT = worker_kill.EXPERIMENT.grid[Profile.SMOKE][0]
 
 @dataclass
 class OneRun(Unrecorded):
-    """What the runner would give. Its stack ends the applications, then their cluster."""
+    """The context of one run. Its stack ends the applications, then their cluster."""
 
     directory: Path
     root_seed: int = 1

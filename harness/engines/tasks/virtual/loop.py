@@ -142,7 +142,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(_Handle, asyncio.TimerHandle):
-    """The same for a timer."""
+    """A timer of that strand."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
