@@ -13,7 +13,7 @@ from harness.claims import Basis, ClaimKind, Verdict, judge, too_few, unmeasured
 from harness.claims.claim import verdict_of
 from harness.experiment import Experiment, Tables
 from harness.measurement import Origin
-from harness.pages.trust import alike, sound, trusted
+from harness.pages.trust import about_times, alike, sound, trusted
 from harness.results.record import Profile
 from harness.results.store import Campaign
 
@@ -120,14 +120,15 @@ def _judged(experiment: Experiment, profile: Profile, campaign: Campaign) -> Ass
         return replace(judged, problem=traceback.format_exc(), claims=_unmeasured(experiment, why))
     broken = _broken(experiment, campaign)
     found = verdicts(experiment, table, missing)
-    elsewhere = _about_others(experiment, campaign, found, missing)
-    claims = [_marked(verdict, broken) for verdict in found]
+    by_sound = _by_sound_runs(experiment, campaign, found, missing)
+    claims = [_marked(by_sound.get(v.id, (v, campaign))[0], broken) for v in found]
     seeds = {record.root_seed for record in campaign.valid}
     claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
-    claims = [_supported(verdict, experiment, campaign) for verdict in claims]
-    claims = [trusted(v, experiment, elsewhere.get(v.id, campaign)) for v in claims]
+    runs = [by_sound.get(v.id, (v, campaign))[1] for v in claims]
+    claims = [_supported(v, experiment, by) for v, by in zip(claims, runs, strict=True)]
+    claims = [trusted(v, experiment, by) for v, by in zip(claims, runs, strict=True)]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
 
@@ -138,10 +139,13 @@ def verdicts(experiment: Experiment, table: Tables, missing: str | None = None) 
     return [verdict for verdict in each if verdict is not None]
 
 
-def _about_others(
+def _by_sound_runs(
     experiment: Experiment, campaign: Campaign, found: Sequence[Verdict], missing: str | None
-) -> dict[str, Campaign]:
-    """Return the campaign without its unsound runs, by each claim that does not rest on them."""
+) -> dict[str, tuple[Verdict, Campaign]]:
+    """Return the verdicts that the runs which count for times decide alone, with these runs.
+
+    They decide if every point has enough of them, or if the claim is about other rows: without the
+    other runs it is decided alike. What is counted and what must always hold goes by all runs."""
     rest = sound(campaign)
     if len(rest.records) == len(campaign.records) or not rest.valid:
         return {}
@@ -149,9 +153,14 @@ def _about_others(
         table = experiment.table(rest.results())
     except Exception:  # no table without these runs: every claim rests on them
         return {}
+    enough = rest.points.keys() == campaign.points.keys() and rest.samples >= experiment.fewest
     without = {verdict.id: verdict for verdict in verdicts(experiment, table, missing)}
-    same = (v.id for v in found if v.id in without and alike(v, without[v.id]))
-    return dict.fromkeys(same, rest)
+    return {
+        v.id: (other, rest)
+        for v in found
+        if (other := without.get(v.id)) is not None and about_times(v)
+        if enough or alike(v, other)
+    }
 
 
 def _unmeasured(experiment: Experiment, why: str) -> list[Verdict]:

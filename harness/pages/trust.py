@@ -2,9 +2,10 @@
 
 A run in doubt decides nothing, nor does one on a machine with too few cores for its load, nor a
 comparison of rows that were measured at unlike speeds of the processor. What is counted, such as
-lost results, and what must always hold is decided all the same. So is a claim whose verdict and
-numbers stay as they are without those runs: it is about other rows. (Until 2026-11-28 a single such
-run left every claim of its figure undecided.)"""
+lost results, and what must always hold is decided all the same. The runs that count decide alone
+where every point has enough of them, and so do they for a claim about other rows, whose verdict and
+numbers are the same without the runs in doubt. (Until 2026-11-28 a single such run left every claim
+of its figure undecided.)"""
 
 from __future__ import annotations
 
@@ -25,6 +26,11 @@ def sound(campaign: Campaign) -> Campaign:
     return replace(campaign, records=counts)
 
 
+def about_times(verdict: Verdict) -> bool:
+    """Return False for what is counted, and for what must hold in every run."""
+    return verdict.kind is not ClaimKind.INVARIANT and not verdict.counted
+
+
 def alike(one: Verdict, other: Verdict) -> bool:
     """Return True if two verdicts on a claim have the same decision, by the same numbers."""
     first, second = ((v.held, v.sample, sorted(v.measured.items())) for v in (one, other))
@@ -35,8 +41,7 @@ def trusted(verdict: Verdict, experiment: Experiment, campaign: Campaign) -> Ver
     """Return the verdict, without a decision where a run behind it does not count for times.
 
     ``campaign``: the runs that the verdict rests on."""
-    about_times = verdict.kind is not ClaimKind.INVARIANT and not verdict.counted
-    if experiment.origin is not Origin.MEASURED or not about_times or verdict.held is None:
+    if experiment.origin is not Origin.MEASURED or not about_times(verdict) or verdict.held is None:
         return verdict
     records = campaign.valid
     open_verdict = replace(verdict, held=None, cause=None, sample=None)

@@ -136,10 +136,14 @@ class Campaign:
         return [record for record in self.records if record.status == SKIPPED]
 
     @property
+    def points(self) -> Counter[str]:
+        """Number of valid runs by point."""
+        return Counter(point_key(record.point, 0) for record in self.valid)
+
+    @property
     def samples(self) -> int:
         """Number of valid runs of the point that has the fewest."""
-        runs = Counter(point_key(record.point, 0) for record in self.valid)
-        return min(runs.values(), default=0)
+        return min(self.points.values(), default=0)
 
     @property
     def complete(self) -> bool:

@@ -77,6 +77,25 @@ def test_a_claim_about_other_rows_does_not_rest_on_a_run_without_room(tmp_path: 
     assert words == [Word.HOLDS, Word.NOT_MEASURED]
 
 
+def test_the_runs_with_room_decide_where_every_point_has_enough_of_them(tmp_path: Path) -> None:
+    def measure(point: Point, context: Context) -> Outcome:
+        short = point["x"] == 3 and context.repeat == 0
+        y = -1.0 if short else float(str(point["x"]))
+        why = "this machine has too few cores: 9% of 2 cores" if short else None
+        return Outcome(values={"y": y, TOO_FEW_CORES: why})
+
+    def grows(frame: pd.DataFrame) -> Finding:
+        return every(frame["y"] > 0, rows=len(frame))
+
+    claims = [hypothesis("above", "y is above zero")(grows)]
+    for fewest, word in ((1, Word.HOLDS), (2, Word.NOT_MEASURED)):
+        experiment = toy(measure, origin=Origin.MEASURED, claims=claims, fewest=fewest)
+        (found,) = judged(tmp_path / str(fewest), experiment).claims
+        assert found.word is word, found
+        if word is Word.HOLDS:
+            assert found.measured["rows"] == 5
+
+
 def test_the_speed_is_asked_of_the_rows_of_a_comparison() -> None:
     unlike = run(), run(loop_cpu_ms=0.7)
     assert decided(*unlike, in_turns=False).word is Word.HOLDS
