@@ -35,7 +35,7 @@ CHECKPOINT_S = 12
 """The paper names 10 s in an example; with 12 the failure at 30 s falls into the
 middle of an interval."""
 SEEN = (DEFAULT_SEED, 71701, 71804, 71805, 71806, 71811, 71821, 71822, 71823, 71824)
-"""Root seeds whose results had been seen when the rules of 2026-11-26 were fixed."""
+"""Root seeds whose results had been seen when the rules since 2026-11-26 were fixed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

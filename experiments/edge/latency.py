@@ -13,6 +13,7 @@ count as in that minute: ten parts and fifty."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pandas as pd
 
 from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import GATEWAYS, LOOKS, MECHANISMS
-from experiments.edge._live import SCALES, Reason, Scale, Tables, about_live
+from experiments.edge._live import SCALES, Reason, Scale, Tables, about_live, by_run, changed
 from experiments.edge._runs import (
     DRAIN_S,
     FAILURE_S,
@@ -276,9 +277,13 @@ def recovery_above_5(table: pd.DataFrame) -> Finding:
 )
 def ras_lowest(table: pd.DataFrame) -> Finding:
     """Judge how far the lowest of the others is above it, in each run."""
+    return _lowest(table, "recovery_s", "rise")
+
+
+def _lowest(table: pd.DataFrame, *measures: str) -> Finding:
     risen = table.assign(rise=table["recovery_s"] / table["overall_s"])
     findings = {}
-    for measure in ("recovery_s", "rise"):
+    for measure in measures:
         leads = [_lead(_runs.mean_of(run, measure)) for _, run in risen.groupby("repeat")]
         findings[measure] = at_least(median_of(leads), 0.0, **_runs.mean_of(risen, measure))
     return together(findings)
@@ -361,6 +366,7 @@ LIVE_NOTES = (
     "is over when all sources have said so; a task that is lost reads again what its source still "
     "has, and drops nothing of it. A task without a replica waits for a worker for "
     f"{HEARTBEAT_TIMEOUT_S + RESTART_S:g} s, the heartbeats' timeout and a chosen second.",
+    _live.ROOM_NOTE,
     *_deployment.NOTES,
 )
 
@@ -368,7 +374,7 @@ LIVE_NOTES = (
 def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
     """Return ``latencies`` as `edge/latency` has them, and ``passes`` (`passes_of`)."""
     return {
-        "latencies": _runs.per_run(results, LATENCIES),
+        "latencies": _live.per_run(results, LATENCIES),
         "passes": passes_of(results, ["mechanism", "rate"], "uncorrected"),
     }
 
@@ -402,6 +408,29 @@ REASONS: Mapping[str, Reason] = {
     "recovery-above-5": (OUTAGE, Cause.LOST),
     "ras-lowest": (ras_lowest.because, ras_lowest.cause),
 }
+
+
+@paper(
+    ras_lowest.id,
+    "Overall and during recovery RPPG+RAS has the lowest latency, and it is the most stable (read "
+    "as: rises least)",
+    rule=SEVERAL,
+)
+def ras_lowest_live(table: pd.DataFrame) -> Finding:
+    """Judge how far the lowest of the others is above it, in each run.
+
+    The paper says it of both: "whenever considering the latency distribution in overall runtime or
+    only during recovery". Before `_live.SINCE` the recovery alone decided it."""
+    return _lowest(table, "overall_s", "recovery_s", "rise")
+
+
+LIVE_CLAIMS = [
+    ras_lowest_live if each is ras_lowest else each
+    for each in CLAIMS
+    if each is not acknowledged_above_5
+]
+OF_MEANS = ("fast", "slow", "slower", "recovery-above-5")
+"""Sentences about means, which have no sample."""
 LIVE_EXPERIMENT = EXPERIMENT.live(
     LIVE_MEASUREMENT,
     counterpart=EXPERIMENT.id,
@@ -412,9 +441,12 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     claims=[
         equal_output,
         *(
-            about_live(each, "latencies", REASONS.get(each.id, (None, None)))
-            for each in CLAIMS
-            if each is not acknowledged_above_5
+            about_live(
+                by_run(each) if each.id in OF_MEANS else replace(each, rule=changed(each.rule)),
+                "latencies",
+                REASONS.get(each.id, (None, None)),
+            )
+            for each in LIVE_CLAIMS
         ),
     ],
     notes=LIVE_NOTES,

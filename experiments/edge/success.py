@@ -16,8 +16,8 @@ from typing import Any
 import pandas as pd
 
 from experiments.edge import _deployment, _live, _runs, _storm, latency
-from experiments.edge._deployment import GATEWAYS, LINES, MECHANISMS
-from experiments.edge._live import Tables, about_live
+from experiments.edge._deployment import GATEWAYS, LINES
+from experiments.edge._live import about_live, by_run, changed
 from experiments.edge._runs import DRAIN_S, INPUT_S, TIMEOUT_S
 from experiments.live._judged import equal_output, passes_of
 from harness.claims import (
@@ -28,12 +28,14 @@ from harness.claims import (
     Rule,
     all_of,
     applied,
-    every,
+    at_least,
+    found,
     hypothesis,
     invariant,
-    not_asked,
+    median_of,
     paper,
     rows,
+    together,
     unmeasured,
 )
 from harness.claims.cells import Cells, Printed, nearest_to
@@ -71,7 +73,9 @@ each: dict[str, Any] = {"x": "rate", "by": "mechanism", "looks": LINES}
 
 
 def _drawing(*more: Line | Limit, stamp: str, table: str = "") -> Chart:
-    """Return success to the left, with ``more``, and throughput to the right."""
+    """Return success to the left, with ``more``, and throughput to the right.
+
+    ``table`` is the name of a table of runs, of which the means are drawn."""
     rate = "input rate (tuples/s per gateway)"
     offered = Line(
         x="rate",
@@ -101,6 +105,7 @@ def _drawing(*more: Line | Limit, stamp: str, table: str = "") -> Chart:
             ),
         ],
         stamp=stamp,
+        prepare=(lambda tables: {table: _runs.averaged(tables[table])}) if table else None,
     )
 
 
@@ -201,10 +206,10 @@ EXPERIMENT = Experiment(
 
 
 def tabulate_live(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``rates``, a row per mechanism and rate, and ``passes`` (`passes_of`)."""
+    """Return ``rates``, a row per mechanism, rate and repetition, and ``passes`` (`passes_of`)."""
     columns = ["success", "in_time", "offered_per_s", "throughput_per_s"]
     return {
-        "rates": _runs.means(results, columns),
+        "rates": _live.per_run(results, columns),
         "passes": passes_of(results, ["mechanism", "rate"], "uncorrected"),
     }
 
@@ -228,30 +233,64 @@ draw_live = _drawing(
     "in-time",
     f"Within {TIMEOUT_S:g} s RPPG+RAS and full-rep+DRA have nearly all tuples in a result, and "
     "ck-only+DRA has the fewest",
+    rule=Rule(version=3, since=_live.SINCE, seen_seeds=_runs.SEEN),
+    # Version 1 took 95 % for nearly all, which no mechanism misses after the declared outage, and
+    # any difference of the means for fewer.
 )
-def in_time(tables: Tables) -> Finding:
-    rates = tables["rates"]
-    if not set(MECHANISMS) <= set(rates["mechanism"]):
-        return not_asked()
-    share = _runs.mean_of(rates, "in_time")
-    kept = [share[name] >= 1 - NEAR for name in ("full-rep+DRA", "RPPG+RAS")]
-    fewest = min(share, key=share.__getitem__) == "ck-only+DRA"
-    return every([*kept, fewest], **share, nearly_all=1 - NEAR)
+def in_time(table: pd.DataFrame) -> Finding:
+    """Judge the least share of the first two in each run, and how far the last is below all others.
+
+    Both have the same tolerance."""
+    runs = [_runs.mean_of(run, "in_time") for _, run in table.groupby("repeat")]
+    least = median_of(min(run[name] for name in FULL) for run in runs)
+    behind = median_of(
+        min(share for name, share in run.items() if name != "ck-only+DRA") - run["ck-only+DRA"]
+        for run in runs
+    )
+    return together(
+        {
+            "nearly_all": at_least(least, WHOLE, **_runs.mean_of(table, "in_time")),
+            "fewer": at_least(behind, 1 - WHOLE),
+        }
+    )
+
+
+def at_each_rate(table: pd.DataFrame) -> Finding:
+    """Judge the least share at any rate: the paper says it "for different input rates"."""
+    least = {name: table["success"][table["mechanism"] == name].min() for name in FULL}
+    shares = {name: float(share) for name, share in least.items()}
+    return found(all_of(share >= WHOLE for share in shares.values()), least=shares, needed=WHOLE)
 
 
 DROPPED = ("rppg-dra-95", "ck-only-80", "match-rate")
 """Sentences about what is dropped, or about what is late and then dropped."""
-NOT_BUILT = Rule(version=4, since="2026-11-27", seen_seeds=(DEFAULT_SEED,))
+NOT_BUILT = Rule(version=4, since="2026-11-27", seen_seeds=_runs.SEEN)
 """Versions before judged the shares that came, of which the engine loses none."""
 
 
-def not_built(tables: Tables) -> Finding:
+def not_built(tables: object) -> Finding:
     """Decide nothing: what the sentence is about is not in the engine."""
     return unmeasured(
         "a tuple of the paper fails if it is replayed after its timeout of 5 s and then later than "
         "the lag of 1 s; this repository's protocol drops no tuple, so what is lost by that is not "
         "there"
     )
+
+
+LOSES_NONE: dict[str, Any] = {
+    "foregone": Foregone.CONSTRUCTION,
+    "foregone_because": "the engine drops no tuple under any mechanism: its output must always "
+    "equal the truth",
+}
+
+
+def _live_claim(claim: Claim) -> Claim:
+    if claim.id in DROPPED:
+        return replace(about_live(claim, "rates"), decide=not_built, rule=NOT_BUILT)
+    if claim.id == "hundred-percent":
+        return about_live(by_run(replace(claim, decide=at_each_rate)), "rates", **LOSES_NONE)
+    more = LOSES_NONE if claim.id == "all-in-the-end" else {}
+    return about_live(claim, "rates", rule=changed(claim.rule), **more)
 
 
 LIVE_EXPERIMENT = EXPERIMENT.live(
@@ -262,13 +301,6 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     table=tabulate_live,
     draw=draw_live,
     printed=[SHARES.on("rates")],
-    claims=[
-        equal_output,
-        *(
-            replace(live, decide=not_built, rule=NOT_BUILT) if live.id in DROPPED else live
-            for live in (about_live(each, "rates") for each in CLAIMS)
-        ),
-        in_time,
-    ],
+    claims=[equal_output, *map(_live_claim, CLAIMS), about_live(in_time, "rates")],
     notes=latency.LIVE_NOTES,
 )

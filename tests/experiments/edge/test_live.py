@@ -7,11 +7,13 @@ import pytest
 
 from experiments.edge import latency as edge_latency
 from experiments.edge import resources as edge_resources
-from experiments.edge import throughput
+from experiments.edge import success, throughput
 from experiments.edge._deployment import MECHANISMS, deploy
-from experiments.edge._live import TASKS, Scale, setup
+from experiments.edge._live import TASKS, Scale, by_run, setup, with_room
 from experiments.ppa._topology import SPEC
+from harness.claims import Claim, Finding, Foregone, found, paper
 from harness.engines.tasks.choices import parameters_of
+from harness.experiment import Experiment
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
 
@@ -128,3 +130,86 @@ def test_the_printed_cores_are_not_measured_on_fewer(there: int, why: str | None
     found = ranges.decide({"used": used})
     assert found.held is (None if why else False)
     assert (found.why or "").startswith(why or "")
+
+
+def every_run(**columns: object) -> pd.DataFrame:
+    """Return a row for each mechanism at each of three rates, in six repetitions."""
+    return pd.DataFrame(
+        [
+            {"mechanism": name, "rate": rate, "repeat": repeat, **columns}
+            for repeat in range(6)
+            for rate in (60, 100, 180)
+            for name in MECHANISMS
+        ]
+    )
+
+
+def live_claim(experiment: Experiment, name: str) -> Claim:
+    (claim,) = (each for each in experiment.claims if each.id == name)
+    return claim
+
+
+def test_the_runs_decide_what_has_no_sample() -> None:
+    high = paper("high", "It is high")(lambda table: found(table["x"].mean() > 1))
+
+    def decided(*values: float) -> Finding:
+        return by_run(high).decide(pd.DataFrame({"x": values, "repeat": range(len(values))}))
+
+    assert decided(*[2.0] * 6).held is True
+    assert decided(*[0.5] * 6).held is False
+    split = decided(9.0, *[0.5] * 5)
+    assert split.held is None, "the mean of all runs is high"
+    assert split.why == "it holds in 1 of 6 runs"
+    assert decided(*[2.0] * 9, 0.5).held is True, "all but one of ten are enough"
+    assert by_run(high).needs == "Judge each run."
+    few = decided(*[2.0] * 5)
+    assert few.held is None
+    assert few.samples == 5
+
+
+def test_a_rate_counts_where_every_mechanism_had_room() -> None:
+    table = every_run(short=False)
+    assert set(with_room(table)["rate"]) == {60, 100, 180}
+    table.loc[table.index[-1], "short"] = True
+    kept = with_room(table)
+    assert set(kept["rate"]) == {60, 100}
+    assert with_room(table[~table["short"]]).equals(kept), "also where that run was left out"
+    assert len(with_room(table.assign(short=True))) == len(table), "too few cores for the figure"
+
+
+def test_one_run_that_counts_a_tuple_twice_is_not_made_up_for_by_another() -> None:
+    rates = every_run(success=1.0, short=False)
+    twice = live_claim(success.LIVE_EXPERIMENT, "none-twice")
+    assert twice.decide({"rates": rates}).held is True
+    rates.loc[rates.index[0], "success"] = 1.01
+    rates.loc[rates.index[len(MECHANISMS) * 3], "success"] = 0.99
+    assert twice.decide({"rates": rates}).held is False
+
+
+def test_what_a_choice_settles_is_marked() -> None:
+    marks = {each.id: each.foregone for each in throughput.LIVE_EXPERIMENT.claims}
+    assert marks["rppg-dra-half"] is Foregone.CIRCULAR
+    assert marks["ck-gap"] is Foregone.CONSTRUCTION
+    assert marks["ras-unchanged"] is None
+    hundred = live_claim(success.LIVE_EXPERIMENT, "hundred-percent")
+    assert hundred.foregone is Foregone.CONSTRUCTION
+
+
+def test_significantly_more_is_more_than_similar() -> None:
+    used = every_run(cores=1.0, memory_mb=3000.0, network_kb_per_s=100.0)
+    full = used["mechanism"] == "full-rep+DRA"
+    most = live_claim(edge_resources.LIVE_EXPERIMENT, "full-most")
+    used = used.assign(
+        **{name: used[name].where(~full, 1.3 * used[name]) for name in edge_resources.MEASURES}
+    )
+    assert most.decide({"used": used}).held is True
+    slightly = used.assign(memory_mb=used["memory_mb"].where(~full, 3100.0))
+    assert most.decide({"used": slightly}).held is False
+
+
+def test_network_without_counters_is_not_measured() -> None:
+    used = every_run(cores=1.0, memory_mb=3000.0, network_kb_per_s=float("nan"))
+    more = live_claim(edge_resources.LIVE_EXPERIMENT, "ras-more-network")
+    found = more.decide({"used": used})
+    assert found.held is None
+    assert found.sample is None
