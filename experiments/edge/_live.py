@@ -17,7 +17,7 @@ from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import GATEWAYS, MASTER, MECHANISMS, Deployment, deploy
 from experiments.edge._runs import CHECKPOINT_S, HEARTBEAT_TIMEOUT_S, RESTART_S, STRIKES_AFTER_S
 from experiments.live._runs import task_run
-from experiments.ppa._topology import SPEC
+from experiments.ppa._topology import SPEC, WARM_S
 from harness.claims import Cause, Claim, ClaimKind, Finding, Rule, median_of, not_asked, too_few
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
@@ -126,6 +126,7 @@ def measure_failure(
         interval_s=BATCH_S,
         rate_per_s=float(rate * GATEWAYS),
         load_s=scale.input_s,
+        first_warmup_s=3 if context.profile is Profile.SMOKE else WARM_S,
     )
     variants = {"failure": Variant(setup=chosen, schedule=kill)}
     return measure_each(wanted, variants, context.cluster(SPEC), context)

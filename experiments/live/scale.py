@@ -149,12 +149,11 @@ def _pass(runner: Runner, size: Size, per_s: float) -> dict[str, float]:
     watch = CpuWatch(lambda: {**cpu_s(cluster, engine), LOOPS: loops_s(cluster)})
     made = _made(runner, size, per_s, watch=watch)
     record = made.record
-    missing = len(made.due()) - len(record.deliveries)
     start, until = SETTLE_S, record.until_s
     used = watch.between(record.start_unix_s + start, record.start_unix_s + until)
     cores = {name: seconds / (until - start) for name, seconds in used.items()}
     whole = sum(each for name, each in cores.items() if name != LOOPS)
-    return {**cores, "cores": whole, "missing": missing}
+    return {**cores, "cores": whole, "missing": made.wrong()["lost"]}
 
 
 def _killed(runner: Runner, size: Size) -> dict[str, float]:
@@ -180,7 +179,7 @@ def _killed(runner: Runner, size: Size) -> dict[str, float]:
         for kind in (EventKind.DETECTED, EventKind.RECOVERED)
     )
     return {
-        "missing": len(made.due()) - len(made.record.deliveries),
+        "missing": made.wrong()["lost"],
         "falsely": len(dead - {victim}),
         "noticed": victim in dead,
         "recovered": victim in back,
