@@ -3,7 +3,7 @@
     ./faultline run stock/worker-kill --workload workloads/examples/hottest.py
     ./faultline endure --kills 20 --workload workloads/examples/hottest.py
 
-docs/own-workload.md goes through it line by line."""
+docs/own-workload.md explains the parts of such a file."""
 
 from __future__ import annotations
 
