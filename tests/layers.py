@@ -26,7 +26,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     (["experiments"], "one module a figure: a half that measures, then one that shows"),
     (
         ["harness.stock_kills"],
-        "the kill of a worker and a rack under stock Spark: of a user's file, and of the figures'",
+        "kills of a worker and of a rack under stock Spark, for a user's file and for the figures",
     ),
     (
         ["harness.judging", "harness.endurance"],
@@ -75,7 +75,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     (["harness.cache"], "the user's cache of fetched and unpacked files"),
     (
         ["harness.errors", "harness.seeds", "harness.text", "harness.yaml_files"],
-        "errors, derived seeds, quantities as text, YAML with its mistakes; used by all else",
+        "errors, derived seeds, quantities as text, YAML files with their mistakes; for all others",
     ),
     (["harness"], "the version"),
 )
