@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -11,8 +12,12 @@ from experiments.live import _plans
 from experiments.live._six_nodes import SPEC
 from experiments.ppa import _highways, _live, drift, query_accuracy, recovery_accuracy
 from experiments.ppa._live import HERE, KILL_AT_S, THERE
+from experiments.ppa.query_fidelity import LIVE_EXPERIMENT as LIVE_FIDELITY
 from experiments.ppa.recovery_accuracy import NODES, ORDERS, Arrivals
+from harness.claims import Finding
+from harness.claims.samples import FEWEST
 from harness.engines.tasks.choices import parameters_of
+from harness.experiment import Experiment
 from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Profile
 from workloads.accident import FAR, two_highways
@@ -149,3 +154,51 @@ def test_what_comes_after_the_next_arrival_is_missing() -> None:
     seen = _live.on_time(windows, results)
     assert recovery_accuracy.accuracy(seen, ARRIVALS, 1) == pytest.approx(8 / 20)
     assert recovery_accuracy.accuracy(seen, ARRIVALS, 3) is None
+
+
+def rule_of(experiment: Experiment, name: str) -> Callable[[Any], Finding]:
+    (claim,) = (each for each in experiment.claims if each.id == name)
+    return claim.decide
+
+
+def test_accuracy_is_close_to_of_while_a_part_of_the_tasks_is_back() -> None:
+    curves = pd.DataFrame(
+        [
+            {"query": "Q1", "planner": who, "repeat": repeat, "arrived": arrived, "value": arrived,
+             "measured": accuracy}
+            for repeat in range(FEWEST)
+            for who in ORDERS
+            for arrived, accuracy in ((0.0, 0.0), (0.5, 0.75), (1.0, 1.0))
+        ]
+    )  # fmt: skip
+    found = rule_of(recovery_accuracy.LIVE_EXPERIMENT, "q1-close-to-of")({"curves": curves})
+    assert found.held is False, "0.25 apart, and 0.08 if the ends counted"
+
+
+def plans(query: str, by: str, accuracies: Mapping[tuple[str, float], float]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"query": query, by: who, "ratio": ratio, "repeat": repeat, "value": ratio,
+             "measured": accuracy, "computed": accuracy}
+            for repeat in range(FEWEST)
+            for (who, ratio), accuracy in accuracies.items()
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("second", "held"), [(0.1, True), (0.05, True), (0.2, False)])
+def test_an_accuracy_that_stays_does_not_rise_with_ic(second: float, held: bool) -> None:
+    samples = plans("Q2", "objective", {("ic", 0.3): 0.1, ("ic", 0.6): second})
+    rule = rule_of(query_accuracy.LIVE_EXPERIMENT, "q2-not-with-ic")
+    assert rule({"samples": samples}).held is held
+    assert rule({"samples": samples[samples["repeat"] < FEWEST - 1]}).held is None, "too few"
+
+
+@pytest.mark.parametrize(("greedy", "held"), [(0.2, True), (0.5, False), (0.6, False)])
+def test_greedy_is_worst_where_it_is_below_sa(greedy: float, held: bool) -> None:
+    given = {("dp", 0.3): 0.55, ("sa", 0.3): 0.5, ("greedy", 0.3): greedy}
+    samples = plans("Q1", "planner", given)
+    assert rule_of(LIVE_FIDELITY, "greedy-worst")({"samples": samples}).held is held
+    assert rule_of(LIVE_FIDELITY, "sa-close-to-dp")({"samples": samples}).held is True
+    nothing = {"samples": samples[:0]}
+    assert rule_of(LIVE_FIDELITY, "greedy-worst")(nothing).held is None

@@ -252,3 +252,17 @@ def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profil
 def test_checkpoints_within_the_counted_time() -> None:
     assert len(checkpoint_cost.checkpoints_of(1)) == 60
     assert len(checkpoint_cost.checkpoints_of(15)) == 4
+
+
+def test_a_share_of_replicas_is_judged_by_all_tasks_and_not_by_tentative_output() -> None:
+    samples = pd.DataFrame(
+        [
+            {"run": f"run {run}", "engine": _topology.PACED, "rate": 2_000, "interval_s": 15.0,
+             "series": plan, "latency_s": latency_s, "outside_s": 1 / latency_s}
+            for run in range(FEWEST)
+            for plan, latency_s in (("PPA-1.0", 0.1), ("PPA-0.5", 1.0), ("PPA-0", 1.5))
+        ]
+    )  # fmt: skip
+    found = partial_replication.in_order.decide({"samples": samples})
+    assert found.held is True
+    assert found.measured["seen_from_outside"]
