@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -89,6 +90,11 @@ NEAR_LIVE = 0.3
 Fixed on 2026-11-23, before anything was measured."""
 STRAIGHT = Rule(version=2, since="2026-11-25", seen_seeds=(71804,))
 """A straight line that rises, as printed. Version 1 asked for its slope, whatever its shape."""
+HALF_IS_GIVEN: Mapping[str, Any] = {
+    "foregone": Foregone.CONSTRUCTION,
+    "foregone_because": "a tuple's mean wait of half a bucket is added to what is measured from its "
+    "bucket's end",
+}
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -217,13 +223,20 @@ LIVE_EXPERIMENT = _live.shown(
         stamp=_live.STAMP,
     ),
     claims=[
-        paper("linear", "The delay grows linearly with the boundary interval", rule=STRAIGHT).holds(
+        paper(
+            "linear",
+            "The delay grows linearly with the boundary interval",
+            rule=STRAIGHT,
+            **HALF_IS_GIVEN,
+        ).holds(
             (live_line["slope"] > 0) & (live_line["r_squared"] >= _shared.STRAIGHT),
             **enough,
             r_squared=live_line["r_squared"],
             at_least=_shared.STRAIGHT,
         ),
-        hypothesis("half-a-bucket", "It grows by half of the interval", rule=STRAIGHT).holds(
+        hypothesis(
+            "half-a-bucket", "It grows by half of the interval", rule=STRAIGHT, **HALF_IS_GIVEN
+        ).holds(
             abs(live_line["slope"] / 0.5 - 1.0) <= NEAR_LIVE,
             **enough,
             ms_per_ms=live_line["slope"],

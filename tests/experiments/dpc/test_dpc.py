@@ -120,3 +120,23 @@ def test_panels_that_share_an_axis_show_what_is_highest_in_the_second() -> None:
     for axes in figure.axes:
         drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines])
         assert axes.get_ylim()[0] <= drawn.min() < drawn.max() <= axes.get_ylim()[1]
+
+
+@pytest.mark.parametrize(("undo_s", "held"), [(0.12, True), (0.1, False)])
+def test_the_methods_are_compared_in_each_run(undo_s: float, held: bool) -> None:
+    passes = pd.DataFrame(
+        [
+            {"run": f"{rate} {number}", "state": reconciliation.SMALL, "redo": rate * FAILURE_S,
+             "method": method, "delay_s": delay_s + rate / 1e4}
+            for rate in (990.0, 9000.0)
+            for number in range(3)
+            for method, delay_s in (("checkpoint", 0.1), ("undo", undo_s))
+        ]
+    )  # fmt: skip
+    (claim,) = (
+        each for each in reconciliation.LIVE_EXPERIMENT.claims if each.id == "checkpoint-beats-undo"
+    )
+    found = claim.decide({"passes": passes})
+    assert found.held is held
+    assert found.sample is not None
+    assert found.sample.n == 6
