@@ -92,8 +92,8 @@ STRAIGHT = Rule(version=2, since="2026-11-25", seen_seeds=(71804,))
 """A straight line that rises, as printed. Version 1 asked for its slope, whatever its shape."""
 HALF_IS_GIVEN: Mapping[str, Any] = {
     "foregone": Foregone.CONSTRUCTION,
-    "foregone_because": "a tuple's mean wait of half a bucket is added to what is measured from its "
-    "bucket's end",
+    "foregone_because": "a tuple's mean wait of half a bucket is added to what is measured from "
+    "the end of its bucket",
 }
 
 

@@ -185,3 +185,23 @@ def test_a_period_is_of_whole_batches_as_long_as_they_take() -> None:
     assert utilization.period_s(4 * batch_s * behind, 1.0) == pytest.approx(4 * batch_s)
     assert utilization.period_s(4 * batch_s * behind, 0.8) == pytest.approx(5 * batch_s)
     assert utilization.period_s(0.1 * batch_s, 1.0) == batch_s, "never none at all"
+
+
+@pytest.mark.parametrize(
+    ("kills", "gain", "held"), [(2, 0.1, True), (2, -0.1, False), (0, -0.1, None)]
+)
+def test_an_interval_is_better_only_where_enough_was_killed(
+    kills: int, gain: float, held: bool | None
+) -> None:
+    rows = pd.DataFrame(
+        [
+            {"depth": 5, "repeat": repeat, "kills": kills, "interval": interval,
+             "measured": 0.5 + repeat / 64 + more}
+            for repeat in range(6)
+            for interval, more in ((_utilization_table.LONG, 0.0),
+                                   (_utilization_table.OPTIMAL, gain))
+        ]
+    )  # fmt: skip
+    found = _utilization_table.better_at_optimum(rows, ["depth"], "n={0}")
+    assert found.held is held
+    assert (found.why is not None) == (held is None)
