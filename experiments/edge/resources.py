@@ -20,7 +20,7 @@ from experiments.edge import _deployment, _live, _runs, _storm
 from experiments.edge._deployment import LINES, MECHANISMS, RATES, deploy
 from experiments.edge._live import BATCH_S, Reason, Tables, about_live, changed
 from experiments.edge._runs import INPUT_S
-from experiments.live._cpu import Counters
+from experiments.live._cpu import Carried
 from experiments.live._runs import nodes_cpu_s
 from experiments.ppa._topology import SPEC, kept
 from harness.claims import (
@@ -42,7 +42,6 @@ from harness.claims import (
     unmeasured,
 )
 from harness.claims.cells import Cells, Printed, largest_of, smallest_of
-from harness.cluster.base import Cluster
 from harness.experiment import (
     Context,
     Experiment,
@@ -127,37 +126,6 @@ def used(
     inside = memory[(memory.index >= from_s) & (memory.index <= until_s)]
     mean = float((inside if len(inside) else memory).mean())
     return {"cores": cpu_s / (until_s - from_s), "memory_mb": mean / 1e6}
-
-
-class Carried(Counters[Mapping[int, int] | None]):
-    """A sampler of the bytes that each connection has carried between nodes.
-
-    None where the kernel shows none."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        from harness.cluster.processes import members
-        from harness.cluster.traffic import between
-
-        def read() -> Mapping[int, int] | None:
-            workers = members(cluster.run).items()
-            pids = [stat.pid for worker, stats in workers if worker for stat in stats]
-            return between(pids, {cluster.redis.port})
-
-        super().__init__(read)
-
-    def between(self, from_unix_s: float, until_unix_s: float) -> float | None:
-        """Return the bytes between two instants, scaled from the samples in between.
-
-        None where the kernel shows no connection of the nodes."""
-        from harness.cluster.traffic import increase
-
-        inside = [one for one in self._samples if from_unix_s <= one[0] <= until_unix_s]
-        if len(inside) < 2:
-            return None
-        (begun, before), (ended, after) = inside[0], inside[-1]
-        if before is None or after is None:
-            return None
-        return increase(before, after) * (until_unix_s - from_unix_s) / (ended - begun)
 
 
 LIVE_MEASUREMENT = measured(

@@ -1,4 +1,4 @@
-"""CPU seconds of a live engine's processes, sampled while a pass runs.
+"""CPU seconds of a live engine's processes, and bytes of their connections, sampled during a pass.
 
 All processes on the workers count (their virtual machines, executors, Python) and the engine's own
 (drivers, coordinator). Kafka and Redis are counted apart (`servers_cpu_s`); the Spark master, the
@@ -120,3 +120,34 @@ class CpuWatch(Counters[Mapping[str, float]]):
             begun, ended = np.interp([from_unix_s, until], at, line)
             found[name] = float(ended - begun)
         return found
+
+
+class Carried(Counters[Mapping[int, int] | None]):
+    """A sampler of the bytes that each connection has carried between nodes.
+
+    None where the kernel shows none."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        from harness.cluster.processes import members
+        from harness.cluster.traffic import between
+
+        def read() -> Mapping[int, int] | None:
+            workers = members(cluster.run).items()
+            pids = [stat.pid for worker, stats in workers if worker for stat in stats]
+            return between(pids, {cluster.redis.port})
+
+        super().__init__(read)
+
+    def between(self, from_unix_s: float, until_unix_s: float) -> float | None:
+        """Return the bytes between two instants, scaled from the samples in between.
+
+        None where the kernel shows no connection of the nodes."""
+        from harness.cluster.traffic import increase
+
+        inside = [one for one in self._samples if from_unix_s <= one[0] <= until_unix_s]
+        if len(inside) < 2:
+            return None
+        (begun, before), (ended, after) = inside[0], inside[-1]
+        if before is None or after is None:
+            return None
+        return increase(before, after) * (until_unix_s - from_unix_s) / (ended - begun)

@@ -434,9 +434,9 @@ def active_half(tables: Tables) -> Finding:
     "Tentative output begins up to ten times earlier than all tasks are back",
     rule=Rule(version=5, since="2026-11-27", seen_seeds=SAMPLED.seen_seeds),
     cause=Cause.MACHINE,
-    because="The first tentative output takes a time of its own: a batch has to end, the "
-    "coordinator closes it for the lost tasks, and it passes through all operators of 34 processes "
-    "on one machine.",
+    because="The first tentative output presumably takes a time of its own: a batch has to end, "
+    "the coordinator closes it for the lost tasks, and it passes through all operators of 34 "
+    "processes on one machine.",
 )
 def tentative_earlier(tables: Tables) -> Finding:
     """Judge the cell with the largest factor: the papers say "up to"."""
@@ -488,8 +488,8 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
     notes=(
         _topology.NOTE,
         "Smoke: all times are a tenth of the papers', the window of 30 s is 3 s; rates and speed "
-        "stay, so a latency is a tenth, too. The simulator runs the same. In quick live runs have "
-        "the lower rate and the interval of 15 s alone: at the higher, too few cores are idle.",
+        "stay, so a latency is a tenth, too. The simulator runs the same. Live runs of quick have "
+        "one rate and one interval: at the higher rate, too few cores are idle here.",
         "Tentative results are computed again here, which the papers leave for later work.",
         "A repetition kills at another place of the checkpoint interval and is one sample; error "
         "bars are 95 % intervals of medians, from six samples on (--repeats 6).",
