@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import FILE
-from harness.cli.output import json_option, show
+from harness.cli.output import elapsed_reporter, json_option, show
 from harness.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ Examples:
   ./faultline doctor --fetch      fetch now what the first run would fetch
   ./faultline doctor --query      let Spark copy ten records through a broker (half a minute)
   ./faultline doctor --cluster machines.yaml   look at each machine of the file
+  ./faultline doctor --cluster my.yaml   use its servers for a moment, as before a run
   ./faultline doctor --json
 """
 _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", "missing": "red"}
@@ -31,13 +32,13 @@ _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", 
 @click.option("--query", is_flag=True, help="Run one query through Spark and a Kafka broker.")
 @click.option(
     "--cluster",
-    "machines",
+    "described",
     type=FILE,
     metavar="FILE.yaml",
-    help="Look at the machines of this file, too.",
+    help="Look at the machines or the existing servers of this file, too.",
 )
 @json_option
-def command(fetch: bool, query: bool, machines: Path | None, as_json: bool) -> None:
+def command(fetch: bool, query: bool, described: Path | None, as_json: bool) -> None:
     """Look for everything that a run needs, and show what to do about the rest.
 
     The exit code is 3 if something is missing that Faultline cannot fetch by itself."""
@@ -47,10 +48,8 @@ def command(fetch: bool, query: bool, machines: Path | None, as_json: bool) -> N
 
     options = CheckOptions(runs=state_directory(), fetch=fetch)
     findings = [*examine(options), *surroundings.examine()]
-    if machines is not None:
-        from harness.cluster.machines.doctor import examine as examine_machines
-
-        findings += examine_machines(machines)
+    if described is not None:
+        findings += _of_cluster(described)
     if query:
         findings.append(_tried(well=ready(findings)))
     well = ready(findings)
@@ -63,6 +62,27 @@ def command(fetch: bool, query: bool, machines: Path | None, as_json: bool) -> N
     show({"ready": well, "findings": findings}, lines, as_json=as_json)
     if not well:
         sys.exit(EnvironmentFailure.exit_code)
+
+
+def _of_cluster(path: Path) -> list[Finding]:
+    """Return a finding for each machine of a file, or one for the servers that it describes.
+
+    These are used for a moment, as before a run. Raises `UsageError` for a mistake in the file."""
+    from harness.cluster.backends import find_backend
+    from harness.cluster.base import ClusterSpec
+    from harness.cluster.machines.doctor import examine
+    from harness.cluster.machines.settings import describes_machines
+    from harness.environment.doctor import Finding, Status
+
+    if describes_machines(path):
+        return examine(path)
+    status, detail, remedy = Status.OK, "its Kafka, Redis, Spark and nodes can be used", ""
+    try:
+        with find_backend(str(path)).make(ClusterSpec(racks=1)) as cluster:
+            cluster.start(elapsed_reporter())
+    except EnvironmentFailure as failure:
+        status, detail, remedy = Status.MISSING, failure.what, failure.remedy
+    return [Finding(name=path.name, status=status, detail=detail, remedy=remedy)]
 
 
 def _tried(*, well: bool) -> Finding:

@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import cli
+from harness.cluster import surroundings
+from harness.cluster.external.cluster import ExternalCluster
 from harness.environment import doctor
 from harness.environment.doctor import (
     CHECKS,
@@ -22,6 +24,8 @@ from harness.environment.doctor import (
 )
 from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
+from tests.cluster.test_external_parts import described
 
 
 @pytest.fixture
@@ -82,3 +86,21 @@ def test_command_line(status: Status, code: int, monkeypatch: pytest.MonkeyPatch
     assert document.exit_code == code
     assert json.loads(document.stdout)["ready"] is ready(findings)
     assert json.loads(document.stdout)["findings"][0]["status"] == status.value
+
+
+@pytest.mark.parametrize("failure", [None, EnvironmentFailure("Kafka is away", remedy="bring it")])
+def test_existing_servers_are_used_once(
+    failure: EnvironmentFailure | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(cluster: ExternalCluster, report: Notify) -> None:
+        if failure is not None:
+            raise failure
+
+    monkeypatch.setattr(doctor, "examine", lambda options: [])
+    monkeypatch.setattr(surroundings, "examine", list)
+    monkeypatch.setattr(ExternalCluster, "start", start)
+    monkeypatch.setenv("FAULTLINE_SPARK_SECRET", "a secret")
+    shown = CliRunner().invoke(cli, ["doctor", "--cluster", str(described(tmp_path)), "--json"])
+    assert shown.exit_code == (0 if failure is None else failure.exit_code), shown.output
+    (found,) = json.loads(shown.stdout)["findings"]
+    assert (found["name"], found["remedy"]) == ("lab.yaml", "" if failure is None else "bring it")
