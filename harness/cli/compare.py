@@ -14,7 +14,7 @@ import click
 
 from harness.cli.options import THERE, demand_runs
 from harness.cli.output import json_option, show
-from harness.cluster.backends import DEFAULT
+from harness.cluster.backends import DEFAULT, name_of
 from harness.errors import UsageError
 from harness.results.record import OK
 
@@ -115,10 +115,8 @@ def command(
 
 
 def _kind(name: str | None) -> str | None:
-    """Return the name that records have: for a file that describes a cluster, the name in it."""
-    from harness.cluster.external.settings import name_of
-
-    return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
+    """Return the name that records have; for a file, that of the cluster which it describes."""
+    return name_of(name) if name else None
 
 
 def _number_lines(rows: Sequence[Mapping[str, Any]], sides: int) -> Iterator[str]:

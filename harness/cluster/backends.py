@@ -244,6 +244,17 @@ def find_backend(name: str) -> Backend:
     return BACKENDS[name]
 
 
+def name_of(name: str) -> str:
+    """Return the name in records of a backend, or of the cluster of a file; it reads no secret."""
+    if not name.endswith((".yaml", ".yml")):
+        return name
+    from harness.cluster.external import settings
+    from harness.cluster.machines.settings import describes_machines, read_machines
+
+    path = Path(name)
+    return read_machines(path).name if describes_machines(path) else settings.name_of(path)
+
+
 def recorded_backend(name: str) -> Backend:
     """Return the backend that a record names, even if its describing file has changed."""
     return BACKENDS.get(name, _MACHINES if name.startswith("machines-") else _EXTERNAL)

@@ -183,6 +183,21 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
         assert what in refusal(invoke("compare", *arguments)).what
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("machines: [{ssh: a}]\n", "machines"), ("kafka: {bootstrap: a}\n", "external")],
+)
+def test_the_file_of_a_cluster_stands_for_its_name_in_records(
+    invoke: Invoke, tmp_path: Path, text: str, kind: str
+) -> None:
+    make(RecordStore(tmp_path / "results"), toy())
+    file = tmp_path / "lab.yaml"
+    file.write_text(text)
+    chosen = ["--cluster", str(file), "--with", "docker"]
+    refused = refusal(invoke("compare", str(tmp_path / "results"), *chosen))
+    assert f"--cluster {kind}-lab-" in refused.what
+
+
 def test_ctrl_c_keeps_what_was_finished(
     invoke: Invoke, experiments: list[Experiment], tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.backends import find_backend, recorded_backend
+from harness.cluster.backends import find_backend, name_of, recorded_backend
 from harness.cluster.base import ClusterSpec
 from harness.cluster.machines.settings import describes_machines, read_machines
 from harness.errors import UsageError
@@ -29,7 +29,7 @@ def test_a_file_lists_the_workers_of_each_rack(tmp_path: Path) -> None:
     machines = read_machines(written(tmp_path, GOOD))
     assert [machines.host_of(1, 2).ssh, machines.host_of(2, 2).ssh] == ["ubuntu@10.0.0.11", "c"]
     backend = find_backend(str(machines.path))
-    assert backend.name == machines.name
+    assert backend.name == machines.name == name_of(str(machines.path))
     assert recorded_backend(machines.name).code == "harness.cluster.machines"
     cluster = backend.make(ClusterSpec(racks=2, workers_per_rack=2))
     assert [node.host for node in cluster.nodes()] == ["ubuntu@10.0.0.11"] * 2 + ["b", "c"]
