@@ -41,11 +41,13 @@ exit 0
 
 
 def examine(path: Path) -> list[Finding]:
-    """Return a finding for each machine. Raises `UsageError` for a mistake in the file."""
+    """Return a finding for each machine, that of the services included.
+
+    Raises `UsageError` for a mistake in the file."""
     machines = read_machines(path)
     loop = Loop()
     try:
-        return [_machine(machines, host, loop) for host in machines.machines]
+        return [_machine(machines, host, loop) for host in machines.everyone]
     finally:
         loop.close()
 
@@ -53,15 +55,15 @@ def examine(path: Path) -> list[Finding]:
 def _machine(machines: Machines, host: Host, loop: Loop) -> Finding:
     try:
         with closing(Connection(host.ssh, loop, config=machines.config)) as connection:
-            return _reached(host, connection, machines.directory)
+            return _reached(machines, host, connection)
     except EnvironmentFailure as failure:
         return Finding(
             name=host.ssh, status=Status.MISSING, detail=failure.what, remedy=failure.remedy
         )
 
 
-def _reached(host: Host, connection: Connection, directory: str) -> Finding:
-    found = sending.look(connection, directory)
+def _reached(machines: Machines, host: Host, connection: Connection) -> Finding:
+    found = sending.look(connection, machines.directory)
     sending.demand_like(host.ssh, found)
     before = time.time()
     done = connection.run(_PROBE)
@@ -71,8 +73,11 @@ def _reached(host: Host, connection: Connection, directory: str) -> Finding:
     trip_s = min(_took_s(lambda: connection.run("true")) for _ in range(_ROUNDS))
     sent_s = _took_s(lambda: connection.run("cat >/dev/null", [b"\0" * (1 << 18)] * 16))
     offset_s = float(values.get("clock") or before) - (before + after) / 2
+    role = f"{host.rack}, {host.workers} worker(s)"
+    if host not in machines.machines:
+        role = "Kafka, Redis and the Spark master, no workers"
     told = [
-        f"{host.rack}, {host.workers} worker(s); {values.get('cores', '?')} cores, "
+        f"{role}; {values.get('cores', '?')} cores, "
         f"{format_bytes(int(values.get('memory') or 0) * 1024)} of memory available, "
         f"{format_bytes(found.free_bytes)} of disk in {found.directory}",
         f"{found.kernel}, {found.libc}, "
