@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.claims import Verdict
+from harness.claims import Verdict, Word
 from harness.nightly.history import ClaimNight
 from harness.pages.assessment import assess
 from harness.pages.walk import campaigns
@@ -27,11 +27,16 @@ def claims_tonight(store: RecordStore) -> Sequence[ClaimNight]:
                 text=claim.text,
                 kind=claim.kind.value,
                 held=None if claim.held is None else bool(claim.held),
+                undecided=_undecided(claim),
                 numbers=_numbers(claim) if experiment.group in LIVE else {},
             )
             for claim in assess(experiment, profile, campaign).claims
         ]
     return found
+
+
+def _undecided(claim: Verdict) -> str:
+    return (claim.why or "no reason is known") if claim.word is Word.UNDECIDED else ""
 
 
 def _numbers(claim: Verdict) -> dict[str, float]:

@@ -189,8 +189,8 @@ def claim_changes(
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Compare the claims with those of the night before, and return notes and alarms.
 
-    A claim that held and does not any more is an alarm, and so is one that was measured and is
-    null tonight or whose experiment has no record at all. A claim that its experiment no longer
+    A claim that held and does not any more is an alarm, and so is one that was decided and is
+    open tonight or whose experiment has no record at all. A claim that its experiment no longer
     makes, although it was judged tonight, is a note. Claims are the same if their ids are, whatever
     their text."""
     now = {(each.experiment, each.profile, each.id or each.text): each for each in tonight}
@@ -204,7 +204,9 @@ def claim_changes(
         if new is None and (old.experiment, old.profile) in judged and old.held is not None:
             notes.append(f"{where} – this claim is no longer made")
         elif old.held is not None and (new is None or new.held is None):
-            alarms.append(f"{where} – was measured before and is not measured tonight")
+            why = new.undecided if new else ""
+            state = f"undecided tonight: {why}" if why else "not measured tonight"
+            alarms.append(f"{where} – was decided before and is {state}")
         elif old.held is True and new is not None and new.held is False:
             alarms.append(f"{where} – held before and does not hold tonight")
         elif old.held is False and new is not None and new.held is True:

@@ -59,6 +59,8 @@ class ClaimNight:
     text: str
     kind: str
     held: bool | None
+    undecided: str = ""
+    """The reason, where it was measured and that does not decide it."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """The numbers of a claim about live engines: ratios between them, times of recovery."""
 

@@ -29,7 +29,7 @@ def markdown(night: Night) -> str:
         "",
         *([head, "|---|---|---|", *rows] if rows else []),
         "",
-        f"{decided} of {len(night.claims)} claims are measured.",
+        f"{decided} of {len(night.claims)} claims are decided.",
         *_listed(night.notes, "- "),
     ]
     return "\n".join(parts) + "\n"

@@ -27,8 +27,8 @@ def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> 
     ("before", "tonight", "alarm"),
     [
         (True, False, "held before and does not hold tonight"),
-        (True, None, "was measured before and is not measured tonight"),
-        (False, None, "was measured before and is not measured tonight"),
+        (True, None, "was decided before and is not measured tonight"),
+        (False, None, "was decided before and is not measured tonight"),
         (True, True, None),
         (False, False, None),
         (None, None, None),
@@ -41,6 +41,11 @@ def test_a_claim_that_got_worse_is_an_alarm(
 ) -> None:
     _, alarms = claim_changes([claim(before)], [claim(tonight)])
     assert [alarm in each for each in alarms] if alarm else not alarms
+
+
+def test_a_claim_that_became_undecided_has_its_reason() -> None:
+    (alarm,) = claim_changes([claim(True)], [replace(claim(None), undecided="2 samples")])[1]
+    assert alarm.endswith("was decided before and is undecided tonight: 2 samples")
 
 
 def test_every_benchmark_is_in_the_list_and_the_other_way_round() -> None:
