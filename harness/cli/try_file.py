@@ -158,7 +158,7 @@ def _settings(
     found = find(EXPERIMENTS[:1] if smoke else EXPERIMENTS)
     check_options(found, settings)
     if point:
-        real_time = [REAL_TIME] if repeated or "mode" in point else []
+        real_time = [REAL_TIME] if "mode" in point else []
         return replace(settings, only=at_point(found, settings.profile, point, more=real_time))
     grid = found[0].grid[settings.profile]
     points = [*grid, REAL_TIME] if repeated and not smoke else grid

@@ -92,6 +92,14 @@ def test_a_point_is_a_scheme_or_a_mode(trying: Try, point: str, kills: list[str]
     assert found == [f"repetition 1  {each}" for each in kills]
 
 
+@pytest.mark.parametrize("interval_s", [2, 5])
+def test_only_a_point_with_a_mode_is_in_real_time_mode(trying: Try, interval_s: int) -> None:
+    point = f"scheme=checkpoint,interval_s={interval_s}"
+    _, *found = planned(trying("--dry-run", "-v", "--profile", "quick", "--point", point))
+    kill = point.replace(",", " ")
+    assert found == [f"repetition {number}  {kill}" for number in (1, 2, 3)]
+
+
 def test_a_query_that_real_time_mode_cannot_run_is_skipped(
     trying: Try, monkeypatch: pytest.MonkeyPatch
 ) -> None:
