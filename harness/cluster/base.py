@@ -275,7 +275,8 @@ class Cluster(ABC):
     """Kafka, Redis, a Spark master and its workers, started and stopped together."""
 
     backend: str
-    """"local", "docker" or "external"."""
+    """The name of its kind in records (`harness.cluster.backends`): "local", "docker" and so on.
+    The cluster of a file has one like "machines-lab-1f2e3d4c"."""
     spec: ClusterSpec
     run: str
     """A random, unique mark of everything that is made for this cluster."""
