@@ -6,7 +6,8 @@ other rack, and come back with copies that are out of date; what those still pub
 nowhere. A killed rack is found by its closed connections. One run is a twin without a failure, and
 the same input once more for each scheme and each failure.
 
-Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``)."""
+Cuts need workers with a network of their own: ``--network namespaces``, ``--cluster docker``, or a
+file of machines with ``cuts: true``."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ its connections; those of a killed one are closed. Output must be equal to that 
 without a failure each time. Results that the cut-off side computes on its own must not be
 delivered together with those of its replacement.
 
-Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``)."""
+Cuts need workers with a network of their own: ``--network namespaces``, ``--cluster docker``, or a
+file of machines with ``cuts: true``."""
 
 from __future__ import annotations
 
