@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -22,6 +22,10 @@ from harness.text import did_you_mean
 
 if TYPE_CHECKING:
     from harness.cluster.ownership import ClusterRecord
+
+
+IN_FILES = frozenset({"structured", "flink"})
+"""The engines that keep their state in files (`Cluster.checkpoint_location`)."""
 
 
 class Make(Protocol):
@@ -49,6 +53,8 @@ class Backend:
     replace this process by the same command elsewhere. Most can be made from this process."""
     outlives: bool = True
     """True if its clusters can outlive the process that started them."""
+    no_files: str | None = None
+    """The reason why it has no place for the files of `IN_FILES`; None if it has one."""
 
     def servers(self, record: ClusterRecord) -> Mapping[str, bool]:
         """Return the servers of a cluster on record, by name: True if it lives."""
@@ -82,6 +88,10 @@ class Backend:
             f"{', '.join(missing)}, which the cluster {self.name} cannot do",
             f"give the file that describes it commands of these names, or {remedy}",
         )
+
+    def lacks(self, engines: Collection[str]) -> str | None:
+        """Return why it can run none of these engines; None if it can run one, or none is given."""
+        return self.no_files if engines and IN_FILES.issuperset(engines) else None
 
     def demand(self, actions: Iterable[Action], what: str) -> None:
         """Raise `UsageError` if one of ``actions``, which ``what`` needs, cannot be done."""
@@ -218,12 +228,17 @@ def _machines(path: Path) -> Backend:
 
         return MachinesCluster(machines, spec, remove=remove_made, keep=keep)
 
+    no_files = (
+        f"its engine keeps its state in files, and {path} names no place for these that all "
+        "machines can write to: give `checkpoints:` (docs/machines.md)"
+    )
     return replace(
         _MACHINES,
         name=machines.name,
         capabilities=_BREAK | _CUT if machines.cuts else _BREAK,
         breaks=frozenset({*broker_names(machines.brokers), STORE}),
         make=make,
+        no_files=None if machines.checkpoints else no_files,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from harness.cli.output import check_out
 from harness.cli.progress import Countdown
 from harness.errors import EnvironmentFailure
 from harness.experiment import Experiment
-from harness.measurement import Context
+from harness.measurement import Context, Origin
 from harness.pages import walk
 from harness.results.provenance import ROOT
-from harness.results.record import Outcome, Point
+from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.running import discovery as catalogue
 from harness.running.plan import FIGURE_S
@@ -196,6 +197,28 @@ def test_the_file_of_a_cluster_stands_for_its_name_in_records(
     chosen = ["--cluster", str(file), "--with", "docker"]
     refused = refusal(invoke("compare", str(tmp_path / "results"), *chosen))
     assert f"--cluster {kind}-lab-" in refused.what
+
+
+def test_machines_without_a_place_for_files_skip_the_engines_that_need_one(
+    invoke: Invoke, experiments: list[Experiment], tmp_path: Path
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("machines: [{ssh: a}]\n")
+    engines = [f"harness.engines.{name}.engine" for name in ("structured", "tasks")]
+    grid = {profile: [{"engine": "structured"}, {"engine": "tasks"}] for profile in Profile}
+    both, stock = (changed(each, origin=Origin.MEASURED) for each in experiments)
+    experiments[:] = [
+        changed(both, chooses=engines, grid=grid),
+        changed(stock, chooses=engines[:1]),
+    ]
+    call = ["reproduce", "--dry-run", "--cluster", str(file)]
+    document = json.loads(invoke(*call, "--json").stdout)
+    assert len(document["runs"]) == 2 * (2 + 3)
+    for run in document["runs"]:
+        assert ("checkpoints" in (run["skipped"] or "")) is (run["point"].get("engine") != "tasks")
+    shown = invoke(*call).stdout
+    assert re.search(r"\nstock/toy +2 runs, about", f"\n{shown}")
+    assert re.search(r"\nstock/other +skipped: its engine keeps its state in files", shown)
 
 
 def test_ctrl_c_keeps_what_was_finished(

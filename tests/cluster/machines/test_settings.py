@@ -67,3 +67,12 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, wo
     with pytest.raises(UsageError, match=words) as caught:
         read_machines(written(tmp_path, GOOD.replace(old, new, 1)))
     assert caught.value.remedy
+
+
+def test_without_a_place_for_files_it_lacks_the_engines_that_need_one(tmp_path: Path) -> None:
+    without = find_backend(str(written(tmp_path, GOOD)))
+    assert "give `checkpoints:`" in (without.lacks(["structured", "flink"]) or "")
+    assert without.lacks(["structured", "tasks"]) is None
+    assert without.lacks([]) is None
+    whole = find_backend(str(written(tmp_path, "checkpoints: hdfs://a/b\n" + GOOD)))
+    assert whole.lacks(["structured"]) is None
