@@ -325,8 +325,8 @@ PAPERS = Question(
     parts=[Counted(count=_counts)],
     sentences=[
         "{live} of the papers' {statements} statements were tested live, that is on real servers: "
-        "{live hold} hold, {live fail} do not, and {live open} are open (a verdict takes six "
-        "passes, for DPC three).",
+        "{live hold} with the verdict “holds”, {live fail} with “does not hold”, and {live open} "
+        "still open (a verdict takes six passes, for DPC three).",
         "With those that were simulated or calculated, {fail} of {decided} decided statements do "
         "not hold. They are listed below, those that fail live first.",
         "{foregone} more could hardly come out otherwise, and are counted apart.",
