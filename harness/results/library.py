@@ -253,7 +253,8 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "kind": "invariant (must hold), paper (a paper's sentence) or hypothesis (ours).",
     "text": "The claim.",
     "id": "The claim's name, which never changes.",
-    "verdict": "holds, does not hold, undecided (the interval contains the limit), not measured.",
+    "verdict": "holds, does not hold, undecided (too few samples, or their interval contains the "
+    "limit), not measured.",
     "held": "True or false for the first two verdicts, else null.",
     "samples": "Number of independent samples, if the claim compares a statistic of them.",
     "post_hoc": "True if its rule was changed after data of this seed had been seen.",
