@@ -136,7 +136,8 @@ class Library:
     def recoveries(self) -> pd.DataFrame:
         """A row per failure with a victim.
 
-        The outage is as a user sees it, the recovery as the papers define it."""
+        ``outage_s`` and ``recovery_s`` are seen from outside, at the out topic;
+        ``paper_recovery_s`` is the recovery as the papers define it."""
 
         def read(run: StoredRecord) -> pd.DataFrame | None:
             rows = kill_rows(run.directory)
