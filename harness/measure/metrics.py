@@ -97,8 +97,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="outage_5_s",
         title="Outage, much too late",
-        definition="The same with results that came more than "
-        f"{MUCH_LATER_S:g} s later than the twin's median.",
+        definition="The outage with another limit of lateness: "
+        f"{MUCH_LATER_S:g} s above the twin's median.",
     ),
     Metric(
         name="recovery_at_least_s",
@@ -140,7 +140,7 @@ METRICS: tuple[Metric, ...] = (
         title="Accuracy of last versions",
         unit="share",
         direction=Direction.HIGHER,
-        definition="The same, on the last delivered version of each result.",
+        definition="Share of the ground truth's results whose last delivered version was right.",
     ),
     Metric(
         name="paper_accuracy_first",
@@ -158,7 +158,8 @@ METRICS: tuple[Metric, ...] = (
         title="Accuracy as the papers count it, last versions",
         unit="share",
         direction=Direction.HIGHER,
-        definition="The same, on the last delivered version of each result.",
+        definition="Share of the members of the no-failure twin's results that the last delivered "
+        "version of each result held, over all windows.",
     ),
     Metric(
         name="success_rate",
@@ -219,7 +220,8 @@ METRICS: tuple[Metric, ...] = (
         name="resident_bytes",
         title="Resident memory",
         unit="bytes",
-        definition="The largest sum of resident set sizes over those processes during the run.",
+        definition="The largest sum of resident set sizes over all processes of the nodes and of "
+        "the applications' drivers during the run.",
     ),
     Metric(
         name="network_bytes",

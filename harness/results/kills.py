@@ -80,8 +80,8 @@ class Kill:
     Instants (``at_s``) are seconds from the start of the load."""
 
     engine: str | None = _seen_by(Observer.SETTING, "The engine.")
-    scheme: str | None = _seen_by(Observer.SETTING, "Its scheme.")
-    mode: str | None = _seen_by(Observer.SETTING, "Its mode: micro-batch, real-time.")
+    scheme: str | None = _seen_by(Observer.SETTING, "The engine's scheme.")
+    mode: str | None = _seen_by(Observer.SETTING, "The engine's mode: micro-batch, real-time.")
     interval_s: float | None = _seen_by(
         Observer.SETTING, "Time between two checkpoints, in seconds."
     )
@@ -121,12 +121,14 @@ class Kill:
     first_sign_s: float | None = _seen_by(
         Observer.ENGINE, "From the failure until the engine's first report that a part had failed."
     )
-    tasks: str | None = _seen_by(Observer.ENGINE, "The tasks that ran there.")
+    tasks: str | None = _seen_by(
+        Observer.ENGINE, "The tasks that ran on the nodes that it reached."
+    )
     restart_s: float | None = _seen_by(
         Observer.ENGINE, "From the detection until all that was lost had a place again."
     )
     restore_s: float | None = _seen_by(
-        Observer.ENGINE, "From the detection until all of it had its state."
+        Observer.ENGINE, "From the detection until all that was lost had its state again."
     )
     paper_recovery_s: float | None = _seen_by(
         Observer.ENGINE, METRIC, shown="recovery as the engine reports it", of_run=True
@@ -173,17 +175,25 @@ class Kill:
     )
     resolution_s: float | None = _seen_by(
         Observer.OUTSIDE,
-        "The least delay above it that counts as late.",
+        "The least delay above `usual_s` that counts as late.",
         shown="least delay that counts as late",
     )
     twin_recovery_s: float | None = _seen_by(
         Observer.TWIN,
-        "The recovery that the same rule finds in the twin at that instant, where nothing failed: "
-        "the noise of `recovery_s`.",
+        "The recovery that the rule of `recovery_s` finds in the twin at the instant of the "
+        "failure, where nothing failed: noise.",
         shown="the same rule on the twin (noise)",
     )
-    twin_outage_s: float | None = _seen_by(Observer.TWIN, "The same for `outage_s`.")
-    twin_relapse_s: float | None = _seen_by(Observer.TWIN, "The same for `relapse_s`.")
+    twin_outage_s: float | None = _seen_by(
+        Observer.TWIN,
+        "The outage that the rule of `outage_s` finds in the twin at the instant of the failure: "
+        "noise.",
+    )
+    twin_relapse_s: float | None = _seen_by(
+        Observer.TWIN,
+        "The relapses that the rule of `relapse_s` finds in the twin after the instant of the "
+        "failure: noise.",
+    )
     silence_s: float | None = _seen_by(
         Observer.OUTSIDE,
         "The longest time without a new result from the failure to the next one, or to the end of "
@@ -193,7 +203,8 @@ class Kill:
     )
     twin_silence_s: float | None = _seen_by(
         Observer.TWIN,
-        "The longest such time of the twin in the same span.",
+        "The twin's longest time without a new result from the instant of the failure to that of "
+        "the next one, or to the end of the load.",
         shown="the same in the twin",
         of_run=True,
     )

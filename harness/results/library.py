@@ -233,15 +233,16 @@ RUN_COLUMNS: Mapping[str, str] = {
     "seconds": "Duration, in seconds.",
     "peak_memory_bytes": "Largest resident memory of its processes together, in bytes; empty in "
     "records from before schema 4.",
-    "disk_bytes": "Its servers' and its own files at its end, in bytes; empty in those, too.",
+    "disk_bytes": "Size of the files of the run and of its servers at its end, in bytes; empty in "
+    "records from before schema 4.",
     "directory": "Directory of its record and series.",
 }
 
 POINT_COLUMNS: Mapping[str, str] = {
     **{name: RUN_COLUMNS[name] for name in SERIES_KEYS},
     "kind": "parameter (part of the question) or value (part of the outcome).",
-    "quantity": "Its name, with the unit at the end; see the metrics below.",
-    "value": "The number, if it is one; true is 1, false is 0.",
+    "quantity": "Name of the quantity, with the unit at the end; see the metrics below.",
+    "value": "The quantity's value, if it is a number; true is 1, false is 0.",
     "text": "A value that is not a number, as text or JSON.",
 }
 
@@ -256,12 +257,13 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "id": "The claim's name, which never changes.",
     "verdict": "holds, does not hold, undecided (too few samples, or their interval contains the "
     "limit), not measured.",
-    "held": "True or false for the first two verdicts, else null.",
+    "held": "True for the verdict holds, false for does not hold, else null.",
     "samples": "Number of independent samples, if the claim compares a statistic of them.",
     "post_hoc": "True if its rule was changed after data of this seed had been seen.",
     "measured": "The numbers behind the verdict, as JSON.",
     "why": "Reason why it does not hold or was not measured, if known; else empty.",
-    "cause": "That reason in a word: our reading, lost parameter, not so, machine; else empty.",
+    "cause": "Reason why it does not hold, in a word: our reading, lost parameter, not so, "
+    "machine; else empty.",
     "rests_on": "live, simulated, computed, or circular or by construction.",
     "foregone": "circular, semi-circular or by construction, where that is so; else empty.",
     "sentence": "The key of the sentence, which several figures, profiles and readings can judge.",
