@@ -136,3 +136,9 @@ def test_ones_own_run_goes_into_the_checkout_wherever_the_kernel_works(
     exec(code(own).split("if RUN")[0], names)
     assert names["OUT"] == ROOT / "results" / "my-own-run"
     assert not list(tmp_path.iterdir())
+
+
+def test_ones_own_notebook_shows_one_experiment_whether_it_runs_or_not() -> None:
+    (own,) = (notebook for notebook in ALL if notebook.stem == "my_own_run")
+    assert code(own).count("== EXPERIMENT") == 1
+    assert not re.search(r"\b(stock|live)/", code(own)), "EXPERIMENT is its name"
