@@ -17,7 +17,7 @@ from harness.cluster.base import (
     ClusterSpec,
 )
 from harness.cluster.killing import broker_names, server_of
-from harness.errors import UsageError
+from harness.errors import Impossible, UsageError
 from harness.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -199,6 +199,18 @@ _ALL = (
 )
 
 
+def _within(make: Make) -> Make:
+    """Return it with `Impossible` for a shape that the described cluster has no room for."""
+
+    def made(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
+        try:
+            return make(spec, keep=keep)
+        except UsageError as refused:
+            raise Impossible(refused.what, remedy=refused.remedy) from refused
+
+    return made
+
+
 def _described(path: Path) -> Backend:
     """Return the backend of one cluster that exists already."""
     from harness.cluster.machines.settings import describes_machines
@@ -213,7 +225,7 @@ def _described(path: Path) -> Backend:
         _EXTERNAL,
         name=settings.name,
         capabilities=frozenset(settings.actions),
-        make=partial(ExternalCluster, settings, remove=remove_made),
+        make=_within(partial(ExternalCluster, settings, remove=remove_made)),
     )
 
 
@@ -223,6 +235,7 @@ def _machines(path: Path) -> Backend:
 
     machines = read_machines(path)
 
+    @_within
     def make(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
         from harness.cluster.machines.cluster import MachinesCluster
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import jar_versions, server_versions
-from harness.errors import EnvironmentFailure, FaultlineError, UsageError
+from harness.errors import EnvironmentFailure, FaultlineError, Impossible, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
 from harness.judging.headroom import CALMER_S, WAIT_S, wait_for_calm
@@ -365,6 +365,8 @@ class Runner:
             return Outcome(values={}, skipped=run.skipped), ""
         try:
             return run.experiment.measurement.run(run.point, context), ""
+        except Impossible as refused:
+            return Outcome(values={}, skipped=f"{refused.what}: {refused.remedy}"), ""
         except UsageError:
             raise
         except EnvironmentFailure as error:

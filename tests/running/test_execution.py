@@ -16,7 +16,7 @@ import pytest
 
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure, Impossible, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
@@ -262,13 +262,16 @@ def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> N
     def run(point: Point, context: Context) -> Outcome:
         if point["x"] == 2:
             return Outcome(skipped="this engine has no such scheme")
+        if point["x"] == 3:
+            raise Impossible("two racks are there", remedy="describe more")
         return square(point, context)
 
     watcher = make(RecordStore(tmp_path), toy(run))
-    assert [r.status for r in watcher.finished] == [OK, SKIPPED, OK] * 2
+    assert [r.status for r in watcher.finished] == [OK, SKIPPED, SKIPPED] * 2
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete
-    assert {r.reason for r in campaign.skipped} == {"this engine has no such scheme"}
+    reasons = {"this engine has no such scheme", "two racks are there: describe more"}
+    assert {r.reason for r in campaign.skipped} == reasons
     assert make(RecordStore(tmp_path), toy(run)).finished == [], "asking again changes nothing"
 
 

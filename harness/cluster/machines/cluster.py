@@ -41,7 +41,7 @@ from harness.cluster.owned import MINIMUM_FREE_BYTES
 from harness.cluster.ownership import Remove
 from harness.cluster.run_directory import make_place
 from harness.cluster.spark import SparkAccess
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure, Impossible, UsageError
 from harness.text import Notify
 
 _ENCRYPTED = {
@@ -59,8 +59,8 @@ class MachinesCluster(FarCluster[Machine]):
     def __init__(
         self, machines: Machines, spec: ClusterSpec, *, remove: Remove, keep: bool = False
     ) -> None:
-        spec.demand_within([len(places) for places in machines.racks.values()], machines.path)
         self._file = machines
+        self._demand_room(spec)
         self._addresses = MachineNetwork(machines, self._places)
         self._machines: dict[str, Machine] = {}
         self._loop: Loop | None = None
@@ -127,8 +127,15 @@ class MachinesCluster(FarCluster[Machine]):
         super().shape(target, link)
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
-        spec.demand_within([len(rack) for rack in self._file.racks.values()], self._file.path)
+        try:
+            self._demand_room(spec)
+        except UsageError:
+            return False  # a new cluster says what is missing
         return super().reshape(spec, report)
+
+    def _demand_room(self, spec: ClusterSpec) -> None:
+        sizes = [len(places) for places in self._file.racks.values()]
+        spec.demand_within(sizes, self._file.path)
 
     def restore(self, report: Notify) -> None:
         self.demand_clocks()
@@ -149,7 +156,7 @@ class MachinesCluster(FarCluster[Machine]):
     def checkpoint_location(self, name: str) -> str:
         shared = self._file.checkpoints
         if shared is None:
-            raise UsageError(
+            raise Impossible(
                 f"{self._file.path} names no place that all machines can write to, and this engine "
                 "keeps its state in files",
                 remedy="give `checkpoints:` (file:// of a shared directory, hdfs://, s3a://), or "
