@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 from harness.cli.main import COMMANDS, cli, system_failure
 from harness.cli.output import check_out
 from harness.cli.progress import Countdown
-from harness.errors import EnvironmentFailure
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.pages import walk
@@ -60,20 +59,6 @@ def test_every_command_explains_itself(name: str) -> None:
     result = CliRunner().invoke(cli, [name, "--help"])
     assert result.exit_code == 0
     assert "Examples:" in result.output
-
-
-def test_help_loads_no_arrays_and_no_frames() -> None:
-    """They take five times as long to load as all else that a help text needs."""
-    program = (
-        "import sys; from click.testing import CliRunner\n"
-        "from harness.cli.main import COMMANDS, cli\n"
-        "for name in COMMANDS: assert CliRunner().invoke(cli, [name, '--help']).exit_code == 0\n"
-        "print(*{'numpy', 'pandas', 'pyspark', 'matplotlib'} & {*sys.modules})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == []
 
 
 def test_list_names_every_experiment(invoke: Invoke) -> None:
@@ -238,19 +223,6 @@ def test_ctrl_c_keeps_what_was_finished(
     resumed = json.loads(invoke("reproduce", "--json").stdout)
     assert resumed["complete"]
     assert len(resumed["runs"]) == 5
-
-
-def test_a_broken_invariant_exits_with_1(invoke: Invoke, experiments: list[Experiment]) -> None:
-    experiments[:] = [toy(lambda point, context: Outcome(values={"y": -1}))]
-    assert invoke("reproduce").exit_code == 1
-
-
-def test_a_failed_run_exits_with_3(invoke: Invoke, experiments: list[Experiment]) -> None:
-    def run(point: Point, context: Context) -> Outcome:
-        raise EnvironmentFailure("the broker died", remedy="look at its log")
-
-    experiments[:] = [toy(run)]
-    assert invoke("reproduce").exit_code == 3
 
 
 def test_what_could_not_be_measured_is_said_and_no_error(
