@@ -33,15 +33,10 @@ HELD = told(RUNG, [Tried(rung=RUNG, normal=Normal(median_s=2.0, slowest_s=3.0))]
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> Path:
-    path = tmp_path / "orders.py"
-    path.write_text(FILE)
-    return path
-
-
-@pytest.fixture
-def trying(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
+def trying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
     """Return ``try`` over a workload whose sample is right."""
+    orders = tmp_path / "orders.py"
+    orders.write_text(FILE)
     monkeypatch.setattr(try_file, "sample_shown", lambda workload, conf: None)
     monkeypatch.setattr("harness.advice.own_job.load", lambda: Library([], []))
 

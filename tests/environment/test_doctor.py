@@ -22,7 +22,6 @@ from harness.environment.doctor import (
     examined,
     ready,
 )
-from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
 from harness.text import Notify
 from tests.cluster.test_external_parts import described
@@ -31,10 +30,6 @@ from tests.cluster.test_external_parts import described
 @pytest.fixture
 def options(tmp_path: Path) -> CheckOptions:
     return CheckOptions(runs=tmp_path / "not" / "made" / "yet")
-
-
-def java(version: int) -> Java:
-    return Java(home=Path("/j"), executable=Path("/j/bin/java"), version=version, source="PATH")
 
 
 @pytest.mark.usefixtures("programs")
@@ -48,11 +43,10 @@ def test_empty_machine_fetches_by_itself(options: CheckOptions) -> None:
     assert by_name["disk of runs"].status is not Status.MISSING
 
 
-def found_no_java(options: CheckOptions) -> Result:
-    raise EnvironmentFailure("java is not there", remedy="bring java")
-
-
 def test_failure_becomes_a_finding(options: CheckOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found_no_java(options: CheckOptions) -> Result:
+        raise EnvironmentFailure("java is not there", remedy="bring java")
+
     monkeypatch.setattr(doctor, "CHECKS", {"java": found_no_java})
     assert examine(options) == [
         Finding(name="java", status=Status.MISSING, detail="java is not there", remedy="bring java")

@@ -27,16 +27,6 @@ for argument in "$@"; do echo "<$argument>"; done
 """
 
 
-@pytest.fixture
-def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the package index unreachable."""
-
-    def unreachable(*_: object, **__: object) -> Path:
-        raise EnvironmentFailure("a Java runtime could not be fetched", remedy="wait")
-
-    monkeypatch.setattr(java, "unpacked_wheel", unreachable)
-
-
 def test_path_serves(script: Script, programs: Path) -> None:
     script("bin/java", fake_java(programs, "17"))
     (programs / "java").symlink_to(programs / "bin" / "java")
@@ -83,8 +73,12 @@ def test_bad_java_is_passed_over_and_told(
     assert why in lines[0]
 
 
-@pytest.mark.usefixtures("no_wheel", "programs")
-def test_nothing_at_all_says_what_to_install() -> None:
+@pytest.mark.usefixtures("programs")
+def test_nothing_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> Path:
+        raise EnvironmentFailure("a Java runtime could not be fetched", remedy="wait")
+
+    monkeypatch.setattr(java, "unpacked_wheel", unreachable)
     with pytest.raises(EnvironmentFailure, match="no Java on this machine") as failure:
         find_java()
     assert "could not be fetched" in failure.value.what

@@ -19,8 +19,8 @@ from harness.nightly.sampling import BENCHMARKS, Gathered
 from harness.nightly.statistics import Change, Pairs
 
 
-def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
-    return ClaimNight(experiment=experiment, profile="quick", text=text, kind="paper", held=held)
+def claim(held: bool | None, text: str = "y rises") -> ClaimNight:
+    return ClaimNight(experiment="a/b", profile="quick", text=text, kind="paper", held=held)
 
 
 @pytest.mark.parametrize(

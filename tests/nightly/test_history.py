@@ -125,8 +125,8 @@ def test_trends_show_every_machine_and_no_network(tmp_path: Path) -> None:
     assert "https://" not in text
 
 
-def history_of(levels: list[float], *, seed: int = 3) -> list[Night]:
-    noise = generator(seed, "history").normal(0.0, 0.01, len(levels))
+def history_of(levels: list[float]) -> list[Night]:
+    noise = generator(3, "history").normal(0.0, 0.01, len(levels))
     return [
         night(number, seconds=level * (1 + shift))
         for number, (level, shift) in enumerate(zip(levels, noise, strict=True))
