@@ -49,7 +49,9 @@ def show(experiment: str, results: str | Path = SHIPPED) -> Card:
             remedy=f"run it (./faultline run {experiment} --out {results}), or show one of: "
             f"{', '.join(there)}",
         )
-    return _shown(judged)
+    drawn = None if judged.table is None else attempt(judged)
+    figure = None if drawn is None or isinstance(drawn, Undrawable) else data_uri(*drawn)
+    return _card(card=card(judged, None, drawn), figure=figure, alt=judged.experiment.title)
 
 
 def every(results: str | Path = SHIPPED, group: str | None = None) -> Sequence[Assessment]:
@@ -73,13 +75,6 @@ def _newest(experiment: Experiment, root: Path) -> Assessment | None:
     ]
     newest = max(there, key=lambda each: each[2].newest.started_unix_s, default=None)
     return None if newest is None else assess(*newest)
-
-
-def _shown(judged: Assessment) -> Card:
-    drawn = None if judged.table is None else attempt(judged)
-    figure = None if drawn is None or isinstance(drawn, Undrawable) else data_uri(*drawn)
-    content = {**card(judged, None, drawn), "figure": figure}
-    return _card(card=content, figure=figure, alt=judged.experiment.title)
 
 
 def _card(**content: object) -> Card:

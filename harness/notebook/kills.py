@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from harness.claims.samples import median_of
 from harness.errors import UsageError
+from harness.notebook.cards import Card
 from harness.pages.drawing import data_uri
 from harness.pages.kill_picture import described, standalone
 from harness.pages.kills import Kill, kills_of
 from harness.pages.walk import named
 
 if TYPE_CHECKING:
-    from IPython.display import HTML
-
     from harness.results.library import Library
 
 
@@ -39,19 +39,13 @@ def kills(results: Library, experiment: str) -> list[Kill]:
     return found
 
 
-def show_kill(kill: Kill) -> HTML:
+def show_kill(kill: Kill) -> Card:
     """Show what died, what followed, and the output, on one time axis."""
-    from html import escape
-
-    from IPython.display import HTML
-
     alt = escape(f"{kill.action} of {kill.target}. {described(kill)}", quote=True)
-    html: Any = HTML  # its package has no types
-    shown: HTML = html(
+    return Card(
         f'<img style="background: #fff; max-width: 48rem; width: 100%" alt="{alt}" '
         f'src="{data_uri("svg+xml", standalone(kill).encode())}">'
     )
-    return shown
 
 
 def intervals(results: Library, *experiments: str) -> pd.DataFrame:

@@ -1,8 +1,7 @@
-"""Notebooks run from top to bottom without a browser, to HTML; and kept free of outputs."""
+"""Notebooks run from top to bottom without a browser, to HTML."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,16 +60,6 @@ def render(notebook: Path, folder: Path) -> Path:
     target = folder / f"{notebook.stem}.html"
     target.write_text(body)
     return target
-
-
-def outputs(notebook: Path) -> list[int]:
-    """Return the cells (counted from 1) that hold an output or an execution count."""
-    cells = json.loads(notebook.read_text())["cells"]
-    return [
-        number
-        for number, cell in enumerate(cells, start=1)
-        if cell.get("outputs") or cell.get("execution_count") is not None
-    ]
 
 
 def lab_command(names: Sequence[Path]) -> list[str]:
