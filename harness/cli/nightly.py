@@ -129,7 +129,7 @@ def command(
         with summary.open("a") as file:
             file.write(markdown(night))
     path, trends = history.path(night.machine_name), write_trends(history)
-    lines = [markdown(night), f"history: {path}", *([f"trends: {trends}"] if trends else [])]
+    lines = [markdown(night), f"history: {path}", f"trends: {trends}"]
     document = {**asdict(night), "history": str(path), "trends": str(trends)}
     show(document, lines, as_json=as_json)
     sys.exit(ALARM if night.alarms else 0)

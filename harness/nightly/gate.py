@@ -147,8 +147,7 @@ def _was_measured(last: Night | None, name: str, fewest: int) -> bool:
 
 
 def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNight:
-    pairs, comparison = gathered.pairs[name], judged.comparison
-    reasons = [gathered.reasons.get(f"{name} ({which})") for which in ("tonight", "baseline")]
+    pairs, reasons, comparison = gathered.pairs[name], gathered.reasons, judged.comparison
     return MetricNight(
         verdict=judged.verdict.value,
         seconds=list(pairs.tonight),
@@ -157,7 +156,7 @@ def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNigh
         ratio=comparison.ratio if comparison else None,
         low=comparison.low if comparison else None,
         high=comparison.high if comparison else None,
-        reason=next((reason for reason in reasons if reason), None),
+        reason=reasons.get(f"{name} (tonight)") or reasons.get(f"{name} (baseline)"),
     )
 
 

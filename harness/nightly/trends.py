@@ -103,13 +103,11 @@ def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
     )
 
 
-def write_trends(history: History) -> Path | None:
-    """Write ``report/trends.html`` next to ``history``; None if no night was recorded."""
+def write_trends(history: History) -> Path:
+    """Write ``report/trends.html`` next to ``history``."""
     machines = [
         _machine(name, nights) for name in history.machines() if (nights := history.read(name))
     ]
-    if not machines:
-        return None
     folder = history.folder.parent / "report"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trends.html"

@@ -68,7 +68,6 @@ def half_finished(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         for number in range(7):
             History(root).append(replace(night(number), alarms=("codec: 1.2 times",)))
         trends = write_trends(History(root))
-        assert trends is not None
         return [*write_report(RecordStore(root)).pages, trends]
 
 
