@@ -140,7 +140,7 @@ def _tasks(chosen: _Options, say: Notify) -> tuple[Tally, int, dict[str, Any]]:
                 tally = endurance.until(chosen.kills)
             else:
                 endurance.run(chosen.only - 1, tally := Tally())
-    tally.leftover_processes = _left(cluster)
+    tally.leftover_processes = len(marked(cluster.run))
     if chosen.hours is None:
         return tally, tally.runs, {}
     seen, name = memory.table(), f"memory-seed-{chosen.seed}"
@@ -176,24 +176,16 @@ def _other(chosen: _Options, say: Notify) -> tuple[Counts, int, dict[str, Any]]:
         cluster.start(say)
         only = chosen.only
         counts = endurance.until(chosen.kills) if only is None else endurance.only(only - 1)
-    counts.leftover_processes = _left(cluster)
+    counts.leftover_processes = len(marked(cluster.run))
     return counts, counts.passes, {}
-
-
-def _left(cluster: Cluster) -> int:
-    """Return the number of processes of a stopped cluster that live."""
-    run = getattr(cluster, "run", None)
-    return len(marked(run)) if run is not None else 0
 
 
 def _workloads(names: Sequence[str], seed: int) -> list[Workload]:
     """Return the workloads of these names and files; those of the papers if there is none."""
-    from harness.endurance.draw import workloads_for
+    from harness.endurance.draw import SMALL, workload_of
     from workloads.own import load_workload_file
 
-    if not names:
-        return workloads_for([], seed)
     return [
-        load_workload_file(Path(name)) if name.endswith(".py") else workloads_for([name], seed)[0]
-        for name in names
+        load_workload_file(Path(name)) if name.endswith(".py") else workload_of(name, seed)
+        for name in names or SMALL
     ]

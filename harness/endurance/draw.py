@@ -57,9 +57,9 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 """The workloads of the papers with few tasks and short windows."""
 
 
-def workloads_for(names: Sequence[str], seed: int) -> list[Workload]:
-    """Make workloads by name, small if `SMALL` has them; no name means all of `SMALL`."""
-    return [workload_entry(name).make(seed=seed, **SMALL.get(name, {})) for name in names or SMALL]
+def workload_of(name: str, seed: int) -> Workload:
+    """Make a workload by its name, small if `SMALL` has it."""
+    return workload_entry(name).make(seed=seed, **SMALL.get(name, {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,8 @@ class Endurance:
     """The directory for files of successful passes, which belongs to the cluster."""
     keep: Path
     """The directory for the evidence of failed passes."""
+    rate_per_s: float
     contenders: Sequence[str] = tuple(SYSTEMS)
-    rate_per_s: float = 400
     seconds: float = RUN_S
     gap_s: float = MEAN_GAP_S
     """Mean time between two disturbances."""
