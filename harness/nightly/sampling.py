@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from harness.nightly.metrics import Metric
 from harness.nightly.statistics import Pairs
 from harness.results.provenance import ROOT
 from harness.seeds import derive_seed, generator
+from harness.text import Notify
 
 BENCHMARKS = ROOT / "benchmarks" / "nightly"
 _TIMEOUT_S = 300
@@ -58,7 +59,7 @@ def gather(
     *,
     pairs: int,
     seed: int,
-    report: Callable[[str], None] = lambda text: None,
+    report: Notify,
 ) -> Gathered:
     """Measure both sides ``pairs`` times, in an order that is drawn for each pair.
 
