@@ -49,7 +49,6 @@ from harness.claims.rules import (
     found,
     hypothesis,
     invariant,
-    near,
     not_asked,
     paper,
     together,
@@ -66,7 +65,7 @@ from harness.claims.samples import (
 __all__ = [
     "Basis", "Cause", "Claim", "ClaimKind", "Finding", "Foregone", "Rule", "Sample", "Verdict",
     "Word", "all_of", "applied", "at_least", "at_most", "difference_of", "every", "found",
-    "hypothesis", "invariant", "judge", "mean_of", "median_of", "near", "not_asked", "paper",
+    "hypothesis", "invariant", "judge", "mean_of", "median_of", "not_asked", "paper",
     "quantity", "ratio_of", "region", "rows", "rows_of", "shares", "together", "too_few",
     "unmeasured",
 ]  # fmt: skip

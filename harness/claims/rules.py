@@ -82,19 +82,6 @@ def together(findings: Mapping[str, Finding]) -> Finding:
     )
 
 
-def near(
-    value: float | None,
-    printed: float,
-    tolerance: float,
-    /,
-    why: str | None = None,
-    **measured: Any,
-) -> Finding:
-    """Return whether ``value`` is within ``tolerance`` of a printed number."""
-    held = None if _null(value) else abs(value - printed) <= tolerance  # type: ignore[operator]
-    return found(held, why, **measured, printed=printed, tolerance=tolerance)
-
-
 def unmeasured(why: str | None = None, **measured: Any) -> Finding:
     """Return the finding that the data does not decide it."""
     return Finding(held=None, why=why, measured=measured)
@@ -160,7 +147,8 @@ def _value(builder: Callable[..., Finding], value: Any, *limits: Any, **shown: A
 
 
 def _near(value: Any, printed: float, tolerance: float, why: str | None, **shown: Any) -> Finding:
-    return near(value, printed, tolerance, why, **(shown or {"ours": value}))
+    held = None if _null(value) else abs(value - printed) <= tolerance
+    return found(held, why, **(shown or {"ours": value}), printed=printed, tolerance=tolerance)
 
 
 def _between(value: Any, low: float, high: float, why: str | None, **shown: Any) -> Finding:
