@@ -102,15 +102,6 @@ def digest(roots: Sequence[Path]) -> str:
     return content.hexdigest()
 
 
-def made_from(site: Path) -> str | None:
-    """Return the digest of the records that a site was made from; None without a site."""
-    try:
-        made = json.loads((site / SOURCES).read_text())["records"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return made if isinstance(made, str) else None
-
-
 @dataclass(slots=True)
 class _Shown:
     """What the pages show, gathered over all sets and machines."""
