@@ -40,10 +40,6 @@ class Trial:
         """The expectation in words."""
         return f"`{self.value}` becomes {self.least:g} to {self.most:g} times as large"
 
-    def held(self, first: float, changed: float) -> bool:
-        """Return True if the factor is the expected one."""
-        return self.least <= changed / first <= self.most
-
 
 TRIALS: Sequence[Trial] = (
     Trial(
