@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness import __version__
-from harness.claims import Verdict
 from harness.experiment import Experiment
 from harness.figures.style import styled
 from harness.pages.answers import answers
@@ -32,17 +31,10 @@ from harness.running.discovery import GROUPS
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """The files of a written report, and every verdict in it."""
+    """The first page of a written report, and every verdict in it."""
 
     index: Path
     judged: Sequence[Assessment]
-    pages: Sequence[Path]
-    """All pages, the first one among them."""
-
-    @property
-    def claims(self) -> Sequence[Verdict]:
-        """Return the verdicts of every experiment in it."""
-        return [claim for judged in self.judged for claim in judged.claims]
 
 
 Elsewhere = Callable[[Callable[..., Attempt], str, Profile, Campaign], "Future[Attempt]"]
@@ -102,9 +94,7 @@ class ReportWriter:
             _replace(folder / name, text)
         for stale in {f"{group}.html" for group in GROUPS} - set(written):
             (folder / stale).unlink(missing_ok=True)
-        return WrittenReport(
-            folder / "index.html", judged, [folder / name for name in sorted(written)]
-        )
+        return WrittenReport(folder / "index.html", judged)
 
     def _assess(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
         runs = _identity(experiment, profile, campaign)

@@ -78,7 +78,8 @@ def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     assert {(record.engine, record.backend) for record in records} == {("toy", "toy")}
 
     written = report.write_report(store)
-    verdicts = {claim.text.split()[1]: claim.held for claim in written.claims}
+    claims = (claim for item in written.judged for claim in item.claims)
+    verdicts = {claim.text.split()[1]: claim.held for claim in claims}
     assert verdicts == {"guess": True, "forget": False}
     (guess,) = (record.values for record in records if record.point["scheme"] == "guess")
     assert guess["corrections"] == guess["tentative"] > 0

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -38,7 +38,7 @@ Run = Callable[[Point, Context], Outcome]
 
 def text_of(written: report.WrittenReport) -> str:
     """Return the text of all its pages."""
-    return "".join(page.read_text() for page in written.pages)
+    return "".join(page.read_text() for page in sorted(written.index.parent.glob("*.html")))
 
 
 def valued(value: Callable[[float], float]) -> Run:
@@ -64,12 +64,8 @@ def held(result: Assessment) -> list[bool | None]:
     return [claim.held for claim in result.claims]
 
 
-class Write(Protocol):
-    """Makes runs, and writes the report of all known experiments."""
-
-    def __call__(
-        self, *experiments: Experiment, settings: RunSettings = QUICK, root: Path | None = None
-    ) -> report.WrittenReport: ...
+Write = Callable[..., report.WrittenReport]
+"""Makes runs, and writes the report of all known experiments."""
 
 
 @pytest.fixture
