@@ -10,21 +10,12 @@ import pandas as pd
 from harness.measurement import Origin
 from harness.pages.assessment import Assessment
 from harness.pages.outages import outages
+from tests.toys import toy
 
 
-def item(
-    table: pd.DataFrame, *engines: str, origin: Origin = Origin.MEASURED, outages: Any = None
-) -> Assessment:
-    experiment = SimpleNamespace(
-        origin=origin,
-        title="Kills",
-        id="stock/kills",
-        group="stock",
-        anchor="stock-kills",
-        outages=outages,
-    )
+def item(table: pd.DataFrame, *engines: str, outages: Any = None) -> Assessment:
     judged = SimpleNamespace(
-        experiment=experiment,
+        experiment=toy(origin=Origin.MEASURED, outages=outages),
         campaign=SimpleNamespace(engines=engines),
         tables=lambda: {"runs": table},
     )

@@ -25,8 +25,7 @@ HELD, BROKEN, OPEN, MISSING = (True, None), (False, None), (None, 5), (None, Non
 
 def assessment(name: str, origin: Origin, profile: Profile, **verdicts: Any) -> Assessment:
     """Return an assessment with these verdicts by the ids of their claims."""
-    base = toy(identifier=name)
-    experiment = replace(base, measurement=replace(base.measurement, origin=origin))
+    experiment = toy(identifier=name, origin=origin)
     basis = {Origin.MEASURED: Basis.LIVE, Origin.SIMULATED: Basis.SIMULATED}[origin]
     claims = [
         Verdict(
@@ -80,20 +79,17 @@ def test_a_reading_counts_only_where_the_sentence_itself_was_not_measured() -> N
     assert [each.held for each in counted([replace(item, claims=[mild, unknown])])] == [True]
 
 
-def test_a_broken_invariant_counts_whatever_another_profile_found() -> None:
-    for first in (Profile.QUICK, Profile.PAPER):
-        items = [
-            assessment("ppa/figure", Origin.MEASURED, profile, one=BROKEN if broken else HELD)
-            for profile, broken in ((Profile.PAPER, first is Profile.PAPER),
-                                    (Profile.QUICK, first is Profile.QUICK))
-        ]  # fmt: skip
-        items = [
-            replace(i, claims=[replace(c, kind=ClaimKind.INVARIANT) for c in i.claims])
-            for i in items
-        ]
-        assert [each.held for each in counted(items)] == [False]
-        (row,) = [row for row in score(items) if row["failed"]]
-        assert row["title"] == "invariants, which must hold"
+@pytest.mark.parametrize("broken", [Profile.QUICK, Profile.PAPER])
+def test_a_broken_invariant_counts_whatever_another_profile_found(broken: Profile) -> None:
+    items = []
+    for profile in (Profile.PAPER, Profile.QUICK):
+        found = BROKEN if profile is broken else HELD
+        item = assessment("ppa/figure", Origin.MEASURED, profile, one=found)
+        claims = [replace(each, kind=ClaimKind.INVARIANT) for each in item.claims]
+        items.append(replace(item, claims=claims))
+    assert [each.held for each in counted(items)] == [False]
+    (row,) = [row for row in score(items) if row["failed"]]
+    assert row["title"] == "invariants, which must hold"
 
 
 def test_what_is_settled_beforehand_is_counted_apart_and_says_why(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from harness.claims import Claim, ClaimKind, Finding, Verdict, Word, every, hypothesis
-from harness.measurement import Context, Origin, Scheduling
+from harness.measurement import Context, Origin
 from harness.pages.trust import trusted
 from harness.results.record import OK, TOO_FEW_CORES, Outcome, Point
 from harness.results.speed import slower
@@ -31,9 +31,8 @@ def decided(
         text="t", kind=ClaimKind.HYPOTHESIS, held=True, measured={}, samples=6, **changes
     )
     campaign = SimpleNamespace(valid=runs, samples=len(runs))
-    measurement = SimpleNamespace(scheduling=Scheduling(in_turns=in_turns))
-    experiment = SimpleNamespace(origin=origin, measurement=measurement)
-    return trusted(verdict, cast(Any, experiment), cast(Any, campaign))
+    experiment = toy(origin=origin, in_turns=in_turns)
+    return trusted(verdict, experiment, cast(Any, campaign))
 
 
 def test_runs_with_room_at_one_speed_decide() -> None:
