@@ -15,16 +15,6 @@ from harness.intervals.utilization import CheckpointedSystem
 from harness.seeds import DEFAULT_SEED, generator
 from tests.levels import amount
 
-HOUR_S = 3600.0
-
-
-def steady(rate_per_s: float, cost_s: float, horizon_s: float) -> Drift:
-    return Drift(
-        failure_rate_per_s=lambda now_s: np.full(np.shape(now_s), rate_per_s),
-        cost_s=lambda now_s: np.full(np.shape(now_s), cost_s),
-        horizon_s=horizon_s,
-    )
-
 
 @given(quiet_s=st.floats(1.0, 1e12), memory_s=st.floats(10.0, 1e7))
 @settings(max_examples=amount(60), deadline=None)
@@ -51,7 +41,11 @@ def test_a_fixed_interval_without_drift_is_the_closed_form() -> None:
         cost_s=2.0, failure_rate_per_s=1 / 600.0, restart_s=20.0, depth=2, delay_s=1.0
     )
     result = simulate_policies(
-        steady(1 / 600.0, 2.0, 40 * HOUR_S),
+        Drift(
+            failure_rate_per_s=lambda now_s: np.full(np.shape(now_s), 1 / 600.0),
+            cost_s=lambda now_s: np.full(np.shape(now_s), 2.0),
+            horizon_s=40 * 3600.0,
+        ),
         {"fixed": Fixed(60.0)},
         restart_s=20.0,
         stagger_s=1.0,
