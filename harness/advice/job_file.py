@@ -81,10 +81,10 @@ def measured(results: Results, settings: Mapping[str, Any]) -> list[Line]:
     ``settings``: ``nodes``, ``racks`` and ``window_s``, and, where they were given, ``mttf`` and
     ``state`` as texts."""
     runs = results.frame
-    calm = runs[runs["scheme"] == "checkpoint"] if "scheme" in runs else runs
+    calm = runs[runs["scheme"] == "checkpoint"]
     runs = calm if len(calm) else runs
     kills = results.each(kill_rows)
-    kills = kills[kills["run"].isin(runs["run"])] if len(kills) else kills
+    kills = kills[kills["run"].isin(runs["run"])]
     interval_s = float(runs["trigger_s"].median()) if "trigger_s" in runs else 1.0
     lines = [
         Line("rate", [f"{float(runs['rate_per_s'].max()):g}"], "as measured"),

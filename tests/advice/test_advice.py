@@ -216,8 +216,6 @@ def test_what_was_seen_is_between_best_and_worst(system: str, seen: Sequence[flo
         ({"budget": 2.0}, "the budget is 2"),
         ({"state_bytes": 0.0}, "the amount of state is 0"),
         ({"depth": 0}, "operators in a row is 0"),
-        ({"capacity_per_s": 100.0}, "never catches up"),
-        ({"system": "strom"}, "no system is called"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(change: dict[str, float], words: str) -> None:
