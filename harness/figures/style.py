@@ -97,7 +97,6 @@ MODELS: Mapping[str, Look] = {
     "daly-first": Look("Daly, first order", VERMILION, "o"),
     "daly": Look("Daly, higher order", PURPLE, "^"),
     "zhuang": Look("Zhuang et al. (reconstruction)", GREEN, "D"),
-    "simulation": Look("simulation", BLACK, "."),
 }
 
 _STAMP = "stamp"
