@@ -40,13 +40,14 @@ from harness.claims import (
     Finding,
     Rule,
     all_of,
+    applied,
     at_least,
     at_most,
-    every,
     found,
     hypothesis,
     median_of,
     paper,
+    rows,
     together,
 )
 from harness.claims.cells import Cells, Printed, nearest_to
@@ -200,22 +201,14 @@ def _alike(id: str, one: str, other: str) -> Claim:  # noqa: A002
     return alike
 
 
-@hypothesis(
+overall, acknowledged = (
+    applied(_runs.mean_of, rows, name) for name in ("overall_s", "recovery_acknowledged_s")
+)
+least_s = applied(min, overall["ck-only+DRA"], overall["RPPG+DRA"])
+acknowledged_above_5 = hypothesis(
     "acknowledged-above-5",
     "During recovery a tuple's acknowledgement takes more than 5 s under every mechanism",
-)
-def acknowledged_above_5(table: pd.DataFrame) -> Finding:
-    during = _runs.mean_of(table, "recovery_acknowledged_s")
-    return every({name: each > PAPER_S["slow"] for name, each in during.items()}, **during)
-
-
-@paper("fast", "Overall latency of RPPG+RAS and full-rep+DRA is around 2.5 s")
-def fast(table: pd.DataFrame) -> Finding:
-    means, paper_s = _runs.mean_of(table, "overall_s"), PAPER_S["fast"]
-    near = [abs(means[name] - paper_s) <= 1 for name in ("RPPG+RAS", "full-rep+DRA")]
-    return found(all_of(near), **means, paper_s=paper_s, tolerance_s=1)
-
-
+).every(applied(pd.Series, acknowledged) > PAPER_S["slow"], also=acknowledged)
 NOT_LATE = (
     "By Storm's rules a result comes with its window or never: what is replayed after 5 s is "
     "behind the watermark and is dropped, unless it is the first that a new executor sees. So an "
@@ -225,31 +218,6 @@ NOT_LATE = (
     "For full-rep+DRA the paper blames the place of the replica; with the free cores that are "
     "chosen here DRA finds one as good as RAS does."
 )
-
-
-@paper(
-    "slow",
-    "Overall latency of ck-only+DRA and RPPG+DRA is around 5 s or higher",
-    because=NOT_LATE,
-    cause=Cause.LOST,
-)
-def slow(table: pd.DataFrame) -> Finding:
-    means, paper_s = _runs.mean_of(table, "overall_s"), PAPER_S["slow"]
-    least = min(means["ck-only+DRA"], means["RPPG+DRA"])
-    return found(least >= paper_s - 1, **means, paper_s=paper_s, tolerance_s=1)
-
-
-@paper(
-    "slower",
-    "ck-only+DRA and RPPG+DRA are slower than RPPG+RAS (relative reading)",
-    because=NOT_LATE,
-    cause=Cause.LOST,
-)
-def slower(table: pd.DataFrame) -> Finding:
-    means = _runs.mean_of(table, "overall_s")
-    least = min(means["ck-only+DRA"], means["RPPG+DRA"])
-    factors: dict[str, Any] = {"needed_factor": TWICE, "paper_factor": 2}
-    return found(least >= TWICE * means["RPPG+RAS"], **means, **factors)
 
 
 @paper(
@@ -298,9 +266,28 @@ def _lead(values: dict[str, Any]) -> float:
 CLAIMS = [
     _alike("ras-like-full", "RPPG+RAS", "full-rep+DRA"),
     _alike("ck-like-rppg", "ck-only+DRA", "RPPG+DRA"),
-    fast,
-    slow,
-    slower,
+    paper("fast", "Overall latency of RPPG+RAS and full-rep+DRA is around 2.5 s").holds(
+        all_of(
+            [abs(overall[name] - PAPER_S["fast"]) <= 1 for name in ("RPPG+RAS", "full-rep+DRA")]
+        ),
+        also=overall,
+        paper_s=PAPER_S["fast"],
+        tolerance_s=1,
+    ),
+    paper(
+        "slow",
+        "Overall latency of ck-only+DRA and RPPG+DRA is around 5 s or higher",
+        because=NOT_LATE,
+        cause=Cause.LOST,
+    ).holds(least_s >= PAPER_S["slow"] - 1, also=overall, paper_s=PAPER_S["slow"], tolerance_s=1),
+    paper(
+        "slower",
+        "ck-only+DRA and RPPG+DRA are slower than RPPG+RAS (relative reading)",
+        because=NOT_LATE,
+        cause=Cause.LOST,
+    ).holds(
+        least_s >= TWICE * overall["RPPG+RAS"], also=overall, needed_factor=TWICE, paper_factor=2
+    ),
     recovery_above_5,
     ras_lowest,
     acknowledged_above_5,

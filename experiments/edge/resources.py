@@ -38,6 +38,7 @@ from harness.claims import (
     median_of,
     not_asked,
     paper,
+    rows_of,
     together,
     unmeasured,
 )
@@ -348,12 +349,10 @@ def _printed(panels: Sequence[Axes], _: pd.DataFrame) -> None:
     )  # fmt: skip
 
 
-@invariant("complete", "Every result that is due was delivered")
-def complete(tables: Tables) -> Finding:
-    missing = tables["used"]["missing"]
-    return every(missing <= 0, missing=missing.max())
-
-
+missing = rows_of("used")["missing"]
+complete = invariant("complete", "Every result that is due was delivered").every(
+    missing <= 0, missing=missing.max()
+)
 SMALL = (
     "A node is one process here, whatever it hosts: its interpreter and its libraries presumably "
     "take most of its memory, and heartbeats a part of its processor. In Storm each executor "
