@@ -20,16 +20,7 @@ import pandas as pd
 
 from experiments.live._cpu import CpuWatch, cpu_s, loops_s
 from experiments.live._judged import stacked
-from harness.claims import (
-    Finding,
-    Rule,
-    at_most,
-    every,
-    hypothesis,
-    invariant,
-    median_of,
-    not_asked,
-)
+from harness.claims import Finding, Rule, applied, at_most, hypothesis, invariant, median_of, rows
 from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
 from harness.failures.schedule import FailureEvent, Schedule
@@ -240,31 +231,6 @@ def _start_s(table: pd.DataFrame) -> float:
     return float((few["servers_s"] + few["nodes_s"]).max())
 
 
-@invariant("complete", "Every result that is due was delivered.")
-def complete(table: pd.DataFrame) -> Finding:
-    columns = ["idle_missing", "loaded_missing", "killed_missing"]
-    missing = table.reindex(columns=columns).max(axis=1)
-    return every(missing <= 0, missing=int(missing.max()))
-
-
-@hypothesis(
-    "many",
-    f"With {MANY} nodes and the coordinator killed, the next one takes none of them for dead that "
-    "lives, and notices and repairs the loss of one that is killed then "
-    f"(heartbeats every {SIZES[MANY].parameters.heartbeat_s:g} s, suspected after "
-    f"{SIZES[MANY].parameters.suspect_s:g} s).",
-    counted=True,
-)
-def many_nodes(table: pd.DataFrame) -> Finding:
-    """Judge the runs with 200 nodes, which only the paper profile has."""
-    large = _of(table, MANY)
-    if not len(large):
-        return not_asked()
-    right = large["killed_falsely"].eq(0) & large["killed_noticed"] & large["killed_recovered"]
-    shown = {name: float(large[f"{name}_cores"].median()) for name in ("waiting", "idle")}
-    return every(right, cores=shown, start_s=float(large["nodes_s"].median()))
-
-
 SAMPLED = Rule(version=3, since="2026-11-26", seen_seeds=(DEFAULT_SEED, 71701, 71804, 71811))
 """Version 1 judged the largest of the runs that were there: 0.18 of one, 0.21 of another. Version 2
 took five for an interval."""
@@ -306,9 +272,27 @@ def _where_it_goes(table: pd.DataFrame) -> str | None:
     )
 
 
+missing = rows.reindex(columns=["idle_missing", "loaded_missing", "killed_missing"]).max(axis=1)
+large = _of(rows, MANY)
+"""Of the paper profile alone."""
+
 CLAIMS = [
-    complete,
-    many_nodes,
+    invariant("complete", "Every result that is due was delivered.").every(
+        missing <= 0, missing=applied(int, missing.max())
+    ),
+    hypothesis(
+        "many",
+        f"With {MANY} nodes and the coordinator killed, the next one takes none of them for dead "
+        "that lives, and notices and repairs the loss of one that is killed then "
+        f"(heartbeats every {SIZES[MANY].parameters.heartbeat_s:g} s, suspected after "
+        f"{SIZES[MANY].parameters.suspect_s:g} s).",
+        counted=True,
+    ).every(
+        large["killed_falsely"].eq(0) & large["killed_noticed"] & large["killed_recovered"],
+        asked=applied(len, large) > 0,
+        cores={name: large[f"{name}_cores"].median() for name in ("waiting", "idle")},
+        start_s=large["nodes_s"].median(),
+    ),
     idle_cores,
     hypothesis(
         "start-a-minute", f"From nothing to {NODES} connected nodes it takes at most a minute."

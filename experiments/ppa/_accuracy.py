@@ -266,11 +266,6 @@ def mean_by(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     ).reset_index()
 
 
-def computed(table: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """Return the computed rows with these values."""
-    return _random.select(table, engine=COMPUTED, **values)
-
-
 def by_query(
     lines: Sequence[Line], x: str, y: str, *, queries: Sequence[str] = QUERIES
 ) -> list[Panel]:

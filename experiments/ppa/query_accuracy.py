@@ -42,7 +42,6 @@ from harness.claims import (
     Rule,
     Sample,
     all_of,
-    applied,
     at_least,
     at_most,
     difference_of,
@@ -236,7 +235,7 @@ draw = Chart(
 
 def _distances(table: pd.DataFrame, query: str, objective: Objective) -> pd.Series[float]:
     """Return each input's mean distance of the accuracy from a metric."""
-    rows = _accuracy.computed(table, query=query, objective=objective.value)
+    rows = _random.select(table, query=query, objective=objective.value)
     return (rows["accuracy"] - rows["value"]).abs().groupby(rows["repeat"]).mean()
 
 
@@ -256,7 +255,7 @@ def q1_rises(table: pd.DataFrame) -> Finding:
     """Spearman's correlation, between the metric and the accuracy of the plans for it."""
     correlation: dict[str, Any] = {}
     for each in Objective:
-        rows = _accuracy.computed(_means(table), query="Q1", objective=each.value)
+        rows = _random.select(_means(table), query="Q1", objective=each.value)
         ranks = rows[["value", "accuracy"]].rank()
         correlation[each.value.upper()] = float(ranks["value"].corr(ranks["accuracy"]))
     return found(min(correlation.values()) >= RISING, **correlation, needed=RISING)
@@ -278,7 +277,7 @@ def own_pages_closer(table: pd.DataFrame) -> Finding:
 @paper("q2-ic", "On Q2 IC does not predict the accuracy, which rises less than IC", rule=BY_INPUT)
 def q2_ic(table: pd.DataFrame) -> Finding:
     distance = at_least(_distance(table, "Q2", Objective.IC), CLOSE)
-    joined = _accuracy.computed(_means(table), query="Q2", objective="ic")[["value", "accuracy"]]
+    joined = _random.select(_means(table), query="Q2", objective="ic")[["value", "accuracy"]]
     rise = joined.iloc[-1] - joined.iloc[0]
     judged = found(
         all_of([distance.held, bool(rise["accuracy"] < 0.8 * rise["value"])]),
@@ -289,7 +288,7 @@ def q2_ic(table: pd.DataFrame) -> Finding:
     return replace(judged, sample=distance.sample)
 
 
-accuracy = applied(_accuracy.computed, quantity(_means)())["accuracy"]
+accuracy = quantity(_means)()["accuracy"]
 CLAIMS = [
     invariant(
         "no-more-than-all", "No part of a query gives more right answers than the whole"

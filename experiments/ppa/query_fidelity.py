@@ -29,6 +29,7 @@ from harness.claims import (
     invariant,
     median_of,
     paper,
+    quantity,
     together,
     unmeasured,
 )
@@ -119,9 +120,8 @@ OTHERS = (_accuracy.FULL_EDGE, _accuracy.OWN_PAGES)
 def _wide(
     table: pd.DataFrame, measure: str, queries: Collection[str] = _accuracy.PRINTED_QUERIES
 ) -> pd.DataFrame:
-    rows = _accuracy.computed(table)
-    rows = rows[rows["query"].isin(queries)]
-    return rows.pivot_table(index=["query", "ratio", "repeat"], columns="planner", values=measure)
+    mine = table[table["query"].isin(queries)]
+    return mine.pivot_table(index=["query", "ratio", "repeat"], columns="planner", values=measure)
 
 
 def _medians(margin: pd.Series[float]) -> dict[tuple[str, float], Sample]:
@@ -132,13 +132,6 @@ def _medians(margin: pd.Series[float]) -> dict[tuple[str, float], Sample]:
         if (sample := median_of(values)) is not None:
             found[str(query), float(ratio)] = sample
     return found
-
-
-@invariant("dp-best", "No planner's OF exceeds that of DP")
-def dp_best(table: pd.DataFrame) -> Finding:
-    values = _wide(table, "value", _accuracy.QUERIES)
-    excess = values.sub(values["dp"], axis=0).max(axis=1)
-    return every(excess <= 1e-9, largest_excess=excess.max())
 
 
 def _near(
@@ -204,8 +197,13 @@ def _printed(id: str, text: str) -> Sentence:  # noqa: A002
     )
 
 
+values = quantity(_wide)("value", _accuracy.QUERIES)
+excess = values.sub(values["dp"], axis=0).max(axis=1)
+
 CLAIMS = [
-    dp_best,
+    invariant("dp-best", "No planner's OF exceeds that of DP").every(
+        excess <= 1e-9, largest_excess=excess.max()
+    ),
     _printed("sa-close-in-of", "SA is quite close to DP in OF")(
         lambda table: _near(table, "value")
     ),

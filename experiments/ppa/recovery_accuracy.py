@@ -41,11 +41,12 @@ from harness.claims import (
     Claim,
     Finding,
     Rule,
-    every,
+    applied,
     hypothesis,
     invariant,
     median_of,
     paper,
+    rows,
 )
 from harness.claims.rules import Sentence
 from harness.engines.base import Setup
@@ -254,33 +255,25 @@ draw = Chart(
 )
 
 
-@invariant("all-back", "With all resources back both orders give every answer")
-def all_back(table: pd.DataFrame) -> Finding:
-    rows = _accuracy.computed(table)
-    lowest = rows[rows["arrived"] >= 1 - 1e-9][["value", "accuracy"]].min(axis=1)
-    return every(lowest >= 1 - 1e-9, lowest=float(lowest.min()))
-
-
 def _margin(table: pd.DataFrame, measure: str) -> pd.Series[float]:
     """Return INC's mean lead over TO by query."""
-    rows = _accuracy.computed(table)
-    rows = rows[rows["query"].isin(_accuracy.PRINTED_QUERIES)]
-    values = rows.pivot_table(index=["query", "arrived"], columns="planner", values=measure)
+    printed = table[table["query"].isin(_accuracy.PRINTED_QUERIES)]
+    values = printed.pivot_table(index=["query", "arrived"], columns="planner", values=measure)
     return (values["inc"] - values["to"]).groupby("query").mean()
 
 
 def _close(sentence: Sentence, query: str) -> Claim:
-    @sentence
-    def close(table: pd.DataFrame) -> Finding:
-        rows = _accuracy.computed(table, query=query)
-        distance = (rows["accuracy"] - rows["value"]).abs().groupby(rows["planner"]).mean()
-        return every(distance <= CLOSE, **_random.named(distance), tolerance=CLOSE)
+    mine = rows[rows["query"] == query]
+    distance = (mine["accuracy"] - mine["value"]).abs().groupby(mine["planner"]).mean()
+    return sentence.every(distance <= CLOSE, also=applied(_random.named, distance), tolerance=CLOSE)
 
-    return close
 
+back = rows[rows["arrived"] >= 1 - 1e-9][["value", "accuracy"]].min(axis=1)
 
 CLAIMS = [
-    all_back,
+    invariant("all-back", "With all resources back both orders give every answer").every(
+        back >= 1 - 1e-9, lowest=back.min()
+    ),
     paper("ahead-in-of", "INC outperforms TO in OF on both queries", rule=_accuracy.RESTRICTED)(
         _random.ahead(lambda table: _margin(table, "value"))
     ),
