@@ -35,10 +35,12 @@ from harness.claims import (
     Foregone,
     Rule,
     Sample,
+    applied,
     every,
     invariant,
     median_of,
     paper,
+    rows_of,
 )
 from harness.experiment import Context, Experiment, Results, measured, simulated
 from harness.failures.schedule import NO_FAILURES
@@ -367,13 +369,10 @@ def draw_live(tables: Tables, figure: Figure) -> None:
     )
 
 
-@invariant(
-    "equal-output",
-    "In every pass the stable output equals the truth, with checkpoints as without",
-)
-def equal_output(tables: Tables) -> Finding:
-    passes = tables["passes"]
-    return every(passes["output_equals_truth"].eq(True), passes=len(passes))
+passes = rows_of("passes")
+equal_output = invariant(
+    "equal-output", "In every pass the stable output equals the truth, with checkpoints as without"
+).every(passes["output_equals_truth"].eq(True), passes=applied(len, passes))
 
 
 def _of_runs(tables: Tables) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Finding, every, found, paper
+from harness.claims import applied, paper, quantity, rows
 from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.planning.incremental import (
     Incremental,
@@ -62,36 +62,28 @@ def _inside(table: pd.DataFrame) -> pd.DataFrame:
     return inside.assign(margin=inside["inc"] - inside["to"], relative=relative)
 
 
-@paper("ahead", "INC outperforms TO in all experimental settings")
-def ahead(table: pd.DataFrame) -> Finding:
-    margin = _inside(table).set_index("x", append=True)["margin"]
-    mean = margin.groupby(["panel", "variant"]).mean()
-    never_behind = margin.groupby(["panel", "variant"]).min() >= -1e-12
-    return every(never_behind & (mean > 0), **_random.margins(margin))
-
-
-@paper("early", "especially in the [early] phase of the recovery (relative to INC's OF)")
-def early(table: pd.DataFrame) -> Finding:
-    inside = _inside(table)
-    means = inside[["margin", "relative"]].groupby(inside["x"] <= EARLY).mean()
-    shown = {"relative": means["relative"], "absolute": means["margin"]}
-    numbers = {
-        f"{name}_{phase}": float(each[is_early])
-        for name, each in shown.items()
-        for phase, is_early in (("early", True), ("late", False))
-    }
-    return found(numbers["relative_early"] > numbers["relative_late"], None, **numbers)
-
+inside = quantity(_inside)()
+margin = inside.set_index("x", append=True)["margin"]
+by_variant = margin.groupby(["panel", "variant"])
+means = inside[["margin", "relative"]].groupby(inside["x"] <= EARLY).mean()
+in_phases = {
+    f"{name}_{phase}": means[column][is_early]
+    for name, column in (("relative", "relative"), ("absolute", "margin"))
+    for phase, is_early in (("early", True), ("late", False))
+}
+inc = rows[(rows["panel"] == "c") & (rows["planner"] == "inc")]
+of_inc = _random.wide(inc, ("x",), "variant").mean()
 
 CLAIMS = [
-    ahead,
-    early,
+    paper("ahead", "INC outperforms TO in all experimental settings").every(
+        (by_variant.min() >= -1e-12) & (by_variant.mean() > 0),
+        also=applied(_random.margins, margin),
+    ),
+    paper("early", "especially in the [early] phase of the recovery (relative to INC's OF)").holds(
+        in_phases["relative_early"] > in_phases["relative_late"], **in_phases
+    ),
     paper("structured", "(c) INC gives a higher OF on structured topologies than on full ones")(
-        _random.descending(
-            lambda table: _random.wide(
-                _random.select(table, panel="c", planner="inc"), ("x",), "variant"
-            ).mean()[["structured", "full"]]
-        )
+        _random.descending(of_inc[["structured", "full"]])
     ),
 ]
 

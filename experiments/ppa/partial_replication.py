@@ -36,14 +36,16 @@ from harness.claims import (
     Finding,
     Rule,
     Sample,
+    applied,
     at_least,
     at_most,
     every,
-    found,
     invariant,
     paper,
+    quantity,
     ratio_of,
     rows,
+    rows_of,
     together,
     unmeasured,
 )
@@ -241,14 +243,7 @@ draw = Chart(
 
 
 def _latencies(table: pd.DataFrame) -> pd.DataFrame:
-    chosen = table[table["engine"] == _latency.SIMULATED]
-    return _random.wide(chosen, ("rate", "interval_s"), "series")
-
-
-def _earlier(table: pd.DataFrame) -> pd.Series[float]:
-    """Return the latency of all tasks of PPA-0.5 per latency of its active half."""
-    found = _latencies(table)
-    return found["PPA-0.5"] / found[ACTIVE_HALF]
+    return _random.wide(table, ("rate", "interval_s"), "series")
 
 
 @paper("order", "PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0")
@@ -260,29 +255,24 @@ def order(table: pd.DataFrame) -> Finding:
     return every(ordered, **counts, **_latency.means(found))
 
 
-@paper("half-earlier", "The active half of PPA-0.5 is back much earlier than all of its tasks")
-def half_earlier(table: pd.DataFrame) -> Finding:
-    earlier = _earlier(table).dropna()
-    return every(earlier >= 2, smallest_factor=earlier.min(), needed=2)
-
-
-@paper("half-slightly", "The active half of PPA-0.5 takes slightly less time than PPA-1.0")
-def half_slightly(table: pd.DataFrame) -> Finding:
-    latencies = _latencies(table)
-    ahead_s = latencies["PPA-1.0"] - latencies[ACTIVE_HALF]
-    return found(
-        (ahead_s > 0).mean() > 0.5 and ahead_s.max() <= SLIGHTLY_S,
-        mean_difference_s=ahead_s.mean(),
-        points_ahead=int((ahead_s > 0).sum()),
-        points=len(ahead_s),
-        at_most_s=SLIGHTLY_S,
-    )
-
+latencies = quantity(_latencies)()
+earlier = latencies["PPA-0.5"] / latencies[ACTIVE_HALF]
+ahead_s = latencies["PPA-1.0"] - latencies[ACTIVE_HALF]
 
 CLAIMS = [
     order,
-    half_earlier,
-    half_slightly,
+    paper(
+        "half-earlier", "The active half of PPA-0.5 is back much earlier than all of its tasks"
+    ).every(earlier.dropna() >= 2, smallest_factor=earlier.min(), needed=2),
+    paper(
+        "half-slightly", "The active half of PPA-0.5 takes slightly less time than PPA-1.0"
+    ).holds(
+        ((ahead_s > 0).mean() > 0.5) & (ahead_s.max() <= SLIGHTLY_S),
+        mean_difference_s=ahead_s.mean(),
+        points_ahead=applied(int, (ahead_s > 0).sum()),
+        points=applied(len, ahead_s),
+        at_most_s=SLIGHTLY_S,
+    ),
     paper(
         "ten-times",
         "Tentative output can begin up to ten times earlier than all tasks are back",
@@ -291,7 +281,7 @@ CLAIMS = [
         because="With short intervals between trims the active half is back within a few delays of "
         "the network in the simulator. What presumably took longer on the paper's machines, to "
         "find the lost connections and to switch over, is not modelled.",
-    ).between(lambda table: _earlier(table).max(), UP_TO, AT_MOST),
+    ).between(earlier.max(), UP_TO, AT_MOST),
 ]
 EARLIER = Printed(
     what="all tasks back over the first tentative output, PPA-0.5",
@@ -452,14 +442,9 @@ def tentative_earlier(tables: Tables) -> Finding:
     return together(bounds)
 
 
-@invariant("tentative-corrected", "Every tentative result was replaced by a stable one in the end")
-def corrected(tables: Tables) -> Finding:
-    """Judge the passes of every plan, also of the empty one."""
-    passes = tables["passes"]
-    left, tentative = (pd.to_numeric(passes[name]) for name in ("uncorrected", "tentative"))
-    return every(left.eq(0), tentative=tentative.tolist(), left=left.tolist())
-
-
+left, tentative = (
+    applied(pd.to_numeric, rows_of("passes")[name]) for name in ("uncorrected", "tentative")
+)
 LIVE_EXPERIMENT = EXPERIMENT.live(
     LIVE_MEASUREMENT,
     sentences={
@@ -482,7 +467,9 @@ LIVE_EXPERIMENT = EXPERIMENT.live(
         in_order,
         active_half,
         tentative_earlier,
-        corrected,
+        invariant(
+            "tentative-corrected", "Every tentative result was replaced by a stable one in the end"
+        ).every(left == 0, tentative=tentative.tolist(), left=left.tolist()),
         simulated_near("samples", "rate", "interval_s", "series"),
     ],
     notes=(

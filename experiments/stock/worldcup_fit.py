@@ -13,7 +13,7 @@ import pandas as pd
 from datasets.worldcup import facts
 from datasets.worldcup.format import TYPES, Records
 from datasets.worldcup.generator import START_S, Day66
-from harness.claims import Claim, Finding, every, invariant
+from harness.claims import Claim, invariant, rows
 from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.figures.chart import Axes, Figure
 from harness.figures.style import BLACK, BLUE
@@ -109,16 +109,12 @@ def table(results: Results) -> pd.DataFrame:
 def _claim(panel: str) -> Claim:
     """Claim that the generator is calibrated: no seed is off by more than the tolerance."""
     tolerance, text = PANELS[panel]
-
-    @invariant(panel, text)
-    def fits(table: pd.DataFrame) -> Finding:
-        part = table[table["panel"] == panel]
-        off = part[["low", "high"]].sub(part["published"], axis=0).abs().max(axis=1)
-        error = off / part["published"] if panel in ("time", "server") else off
-        largest = float(error.max())
-        return every(error <= tolerance, largest_error=largest, tolerance=tolerance)
-
-    return fits
+    part = rows[rows["panel"] == panel]
+    off = part[["low", "high"]].sub(part["published"], axis=0).abs().max(axis=1)
+    error = off / part["published"] if panel in ("time", "server") else off
+    return invariant(panel, text).every(
+        error <= tolerance, largest_error=error.max(), tolerance=tolerance
+    )
 
 
 CLAIMS = [_claim(panel) for panel in PANELS]
