@@ -6,11 +6,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, ClaimKind, Verdict
 from harness.experiment import Experiment, Tables
 from harness.pages.assessment import verdicts
 from harness.results.record import Outcome, Point, plain
 from tests.experiments.smoke import results_of
+
+
+def claim_of(experiment: Experiment, name: str) -> Claim:
+    """Return its claim with this id."""
+    (claim,) = (each for each in experiment.claims if each.id == name)
+    return claim
 
 
 def judged(experiment: Experiment, tables: Tables) -> dict[str, Verdict]:

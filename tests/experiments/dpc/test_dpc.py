@@ -22,6 +22,7 @@ from experiments.dpc._table2 import FAILURE_S
 from harness.protocol.scheme import Method, Policy, Scheme
 from harness.results.record import Profile
 from harness.results.tables import Results
+from tests.experiments.judging import claim_of
 
 
 def test_analytic_count_of_tentative_tuples() -> None:
@@ -133,9 +134,7 @@ def test_the_methods_are_compared_in_each_run(undo_s: float, held: bool) -> None
             for method, delay_s in (("checkpoint", 0.1), ("undo", undo_s))
         ]
     )  # fmt: skip
-    (claim,) = (
-        each for each in reconciliation.LIVE_EXPERIMENT.claims if each.id == "checkpoint-beats-undo"
-    )
+    claim = claim_of(reconciliation.LIVE_EXPERIMENT, "checkpoint-beats-undo")
     found = claim.decide({"passes": passes})
     assert found.held is held
     assert found.sample is not None

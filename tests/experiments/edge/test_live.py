@@ -10,12 +10,12 @@ from experiments.edge import resources as edge_resources
 from experiments.edge import success, throughput
 from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.edge._live import TASKS, Scale, by_run, setup, with_room
+from experiments.live._plans import topology_of
 from experiments.ppa._topology import SPEC
-from harness.claims import Claim, Finding, Foregone, found, paper
+from harness.claims import Finding, Foregone, found, paper
 from harness.engines.tasks.choices import parameters_of
-from harness.experiment import Experiment
+from tests.experiments.judging import claim_of
 from workloads.accident import accidents
-from workloads.toolkit.operators import program_of, timeline_of
 
 SCALE = Scale(input_s=17, fail_at_s=6)
 
@@ -71,9 +71,7 @@ def test_resources_are_those_of_the_testbed_s_nodes() -> None:
 
 
 def test_tasks_have_the_numbers_of_the_workload() -> None:
-    workload = accidents(seed=1, partitions=14)
-    timeline = timeline_of(workload, start_us=0, batch_s=1)
-    topology = program_of(workload, timeline=timeline).topology
+    topology = topology_of(accidents(seed=1, partitions=14), 1_000)
     assert topology.task_count == len(TASKS)
     kinds = {"filter": "filter", "aggregate": "aggregate", "table": "sink"}
     for number, name in enumerate(TASKS):
@@ -119,7 +117,6 @@ def test_tuples_count_in_the_second_in_which_their_result_came() -> None:
 
 @pytest.mark.parametrize(("there", "why"), [(2, "this machine has too few cores: 2"), (32, None)])
 def test_the_printed_cores_are_not_measured_on_fewer(there: int, why: str | None) -> None:
-    (ranges,) = (each for each in edge_resources.LIVE_CLAIMS if each.id == "ranges")
     used = pd.DataFrame(
         [
             {"mechanism": name, "rate": rate, "cores": 1.0, "machine_cores": there}
@@ -127,7 +124,7 @@ def test_the_printed_cores_are_not_measured_on_fewer(there: int, why: str | None
             for rate in (100, 200)
         ]
     )
-    found = ranges.decide({"used": used})
+    found = claim_of(edge_resources.LIVE_EXPERIMENT, "ranges").decide({"used": used})
     assert found.held is (None if why else False)
     assert (found.why or "").startswith(why or "")
 
@@ -142,11 +139,6 @@ def every_run(**columns: object) -> pd.DataFrame:
             for name in MECHANISMS
         ]
     )
-
-
-def live_claim(experiment: Experiment, name: str) -> Claim:
-    (claim,) = (each for each in experiment.claims if each.id == name)
-    return claim
 
 
 def test_the_runs_decide_what_has_no_sample() -> None:
@@ -179,7 +171,7 @@ def test_a_rate_counts_where_every_mechanism_had_room() -> None:
 
 def test_one_run_that_counts_a_tuple_twice_is_not_made_up_for_by_another() -> None:
     rates = every_run(success=1.0, short=False)
-    twice = live_claim(success.LIVE_EXPERIMENT, "none-twice")
+    twice = claim_of(success.LIVE_EXPERIMENT, "none-twice")
     assert twice.decide({"rates": rates}).held is True
     rates.loc[rates.index[0], "success"] = 1.01
     rates.loc[rates.index[len(MECHANISMS) * 3], "success"] = 0.99
@@ -191,14 +183,14 @@ def test_what_a_choice_settles_is_marked() -> None:
     assert marks["rppg-dra-half"] is Foregone.CIRCULAR
     assert marks["ck-gap"] is Foregone.CONSTRUCTION
     assert marks["ras-unchanged"] is None
-    hundred = live_claim(success.LIVE_EXPERIMENT, "hundred-percent")
+    hundred = claim_of(success.LIVE_EXPERIMENT, "hundred-percent")
     assert hundred.foregone is Foregone.CONSTRUCTION
 
 
 def test_significantly_more_is_more_than_similar() -> None:
     used = every_run(cores=1.0, memory_mb=3000.0, network_kb_per_s=100.0)
     full = used["mechanism"] == "full-rep+DRA"
-    most = live_claim(edge_resources.LIVE_EXPERIMENT, "full-most")
+    most = claim_of(edge_resources.LIVE_EXPERIMENT, "full-most")
     used = used.assign(
         **{name: used[name].where(~full, 1.3 * used[name]) for name in edge_resources.MEASURES}
     )
@@ -209,7 +201,7 @@ def test_significantly_more_is_more_than_similar() -> None:
 
 def test_network_without_counters_is_not_measured() -> None:
     used = every_run(cores=1.0, memory_mb=3000.0, network_kb_per_s=float("nan"))
-    more = live_claim(edge_resources.LIVE_EXPERIMENT, "ras-more-network")
+    more = claim_of(edge_resources.LIVE_EXPERIMENT, "ras-more-network")
     found = more.decide({"used": used})
     assert found.held is None
     assert found.sample is None

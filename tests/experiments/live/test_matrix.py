@@ -29,7 +29,7 @@ from harness.results.kills import Unrecovered
 from harness.results.record import Profile
 from harness.seeds import generator
 from harness.topology.fidelity import Evaluator
-from tests.experiments.judging import judged
+from tests.experiments.judging import claim_of, judged
 from tests.experiments.smoke import SmokeContext
 
 Tables = dict[str, pd.DataFrame]
@@ -190,7 +190,7 @@ def test_too_few_passes_for_so_many_columns_separate_nothing() -> None:
 
 def test_equal_schemes_are_seldom_called_different_however_many_columns_there_are() -> None:
     draw = generator(0, "equal schemes")
-    (claim,) = (each for each in matrix.EXPERIMENT.claims if each.id == "differ/checkpoint/ppa")
+    claim = claim_of(matrix.EXPERIMENT, "differ/checkpoint/ppa")
     tables = made_up()
     called = 0
     for _ in range(20):

@@ -8,6 +8,7 @@ import pytest
 
 from experiments.intervals import flink
 from experiments.live import _utilization_table, utilization
+from experiments.live._plans import topology_of
 from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import replayed
 from harness.engines.tasks.choices import parameters_of
@@ -16,7 +17,6 @@ from harness.protocol.planned import wiring_of
 from harness.protocol.schemes import make_scheme
 from harness.results.record import Outcome, Profile
 from harness.seeds import generator
-from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
 
 
@@ -105,9 +105,7 @@ def test_work_that_was_done_before_windows_were_full_does_not_count() -> None:
 
 @pytest.mark.parametrize("depth", utilization.DEPTHS)
 def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
-    workload = word_count(seed=1, partitions=2, depth=depth)
-    timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
-    topology = program_of(workload, timeline=timeline).topology
+    topology = topology_of(word_count(seed=1, partitions=2, depth=depth), 1_000)
     given = parameters_of(utilization.setup(depth, 1.0))
     assert isinstance(given.slots, tuple)
     placement = given.placement
@@ -121,10 +119,7 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
 
 @pytest.mark.parametrize("profile", Profile)
 def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profile) -> None:
-    workload = word_count(seed=1, partitions=2, depth=5)
-    timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
-    topology = program_of(workload, timeline=timeline).topology
-    wiring = wiring_of(topology, {})
+    wiring = wiring_of(topology_of(word_count(seed=1, partitions=2, depth=5), 1_000), {})
     every_s = parameters_of(utilization.setup(5, utilization.NO_CHECKPOINT_S)).checkpoint_s
     make_scheme("global", wiring, checkpoint_every=round(every_s / utilization.BATCH_S))
     assert every_s > utilization.LOAD_S[profile]

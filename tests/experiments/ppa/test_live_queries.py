@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -14,12 +14,11 @@ from experiments.ppa import _highways, _live, drift, query_accuracy, recovery_ac
 from experiments.ppa._live import HERE, KILL_AT_S, THERE
 from experiments.ppa.query_fidelity import LIVE_EXPERIMENT as LIVE_FIDELITY
 from experiments.ppa.recovery_accuracy import NODES, ORDERS, Arrivals
-from harness.claims import Finding
 from harness.claims.samples import FEWEST
 from harness.engines.tasks.choices import parameters_of
-from harness.experiment import Experiment
 from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Profile
+from tests.experiments.judging import claim_of
 from workloads.accident import FAR, two_highways
 
 
@@ -156,11 +155,6 @@ def test_what_comes_after_the_next_arrival_is_missing() -> None:
     assert recovery_accuracy.accuracy(seen, ARRIVALS, 3) is None
 
 
-def rule_of(experiment: Experiment, name: str) -> Callable[[Any], Finding]:
-    (claim,) = (each for each in experiment.claims if each.id == name)
-    return claim.decide
-
-
 def test_accuracy_is_close_to_of_while_a_part_of_the_tasks_is_back() -> None:
     curves = pd.DataFrame(
         [
@@ -171,7 +165,8 @@ def test_accuracy_is_close_to_of_while_a_part_of_the_tasks_is_back() -> None:
             for arrived, accuracy in ((0.0, 0.0), (0.5, 0.75), (1.0, 1.0))
         ]
     )  # fmt: skip
-    found = rule_of(recovery_accuracy.LIVE_EXPERIMENT, "q1-close-to-of")({"curves": curves})
+    claim = claim_of(recovery_accuracy.LIVE_EXPERIMENT, "q1-close-to-of")
+    found = claim.decide({"curves": curves})
     assert found.held is False, "0.25 apart, and 0.08 if the ends counted"
 
 
@@ -189,16 +184,16 @@ def plans(query: str, by: str, accuracies: Mapping[tuple[str, float], float]) ->
 @pytest.mark.parametrize(("second", "held"), [(0.1, True), (0.05, True), (0.2, False)])
 def test_an_accuracy_that_stays_does_not_rise_with_ic(second: float, held: bool) -> None:
     samples = plans("Q2", "objective", {("ic", 0.3): 0.1, ("ic", 0.6): second})
-    rule = rule_of(query_accuracy.LIVE_EXPERIMENT, "q2-not-with-ic")
-    assert rule({"samples": samples}).held is held
-    assert rule({"samples": samples[samples["repeat"] < FEWEST - 1]}).held is None, "too few"
+    decide = claim_of(query_accuracy.LIVE_EXPERIMENT, "q2-not-with-ic").decide
+    assert decide({"samples": samples}).held is held
+    assert decide({"samples": samples[samples["repeat"] < FEWEST - 1]}).held is None, "too few"
 
 
 @pytest.mark.parametrize(("greedy", "held"), [(0.2, True), (0.5, False), (0.6, False)])
 def test_greedy_is_worst_where_it_is_below_sa(greedy: float, held: bool) -> None:
     given = {("dp", 0.3): 0.55, ("sa", 0.3): 0.5, ("greedy", 0.3): greedy}
     samples = plans("Q1", "planner", given)
-    assert rule_of(LIVE_FIDELITY, "greedy-worst")({"samples": samples}).held is held
-    assert rule_of(LIVE_FIDELITY, "sa-close-to-dp")({"samples": samples}).held is True
-    nothing = {"samples": samples[:0]}
-    assert rule_of(LIVE_FIDELITY, "greedy-worst")(nothing).held is None
+    worst, close = (claim_of(LIVE_FIDELITY, name) for name in ("greedy-worst", "sa-close-to-dp"))
+    assert worst.decide({"samples": samples}).held is held
+    assert close.decide({"samples": samples}).held is True
+    assert worst.decide({"samples": samples[:0]}).held is None
