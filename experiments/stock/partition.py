@@ -21,11 +21,12 @@ from experiments.stock._kills import (
     mean_gap,
     nothing_dropped,
     really_failed,
+    runs,
     shorter,
     tabulate,
     uncontradicted,
 )
-from harness.claims import Finding, all_of, found, hypothesis
+from harness.claims import all_of, applied, hypothesis
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
@@ -107,24 +108,21 @@ MEASUREMENT = measured(
 # Shown: no record depends on what follows.
 
 
-@hypothesis(
-    "killed-shortest",
-    "The output gap after a rack is killed is shorter than after it is cut off or frozen, because "
-    "its closed connections tell of its death",
-)
-def killed_shortest(tables: Tables) -> Finding:
-    runs = tables["runs"]
-    gaps = {failure: mean_gap(runs[runs["failure"] == failure]) for failure in FAILURES}
-    others = [shorter(gaps["killed"], gaps[other]) for other in ("cut off", "frozen")]
-    return found(all_of(others), mean_output_gap_s=gaps)
-
+gaps = {failure: applied(mean_gap, runs[runs["failure"] == failure]) for failure in FAILURES}
 
 CLAIMS = [
     really_failed,
     equal("truth", "the batch ground truth"),
     uncontradicted("The rack that was cut off is fenced: no result was delivered with two values"),
     nothing_dropped("a rack that is cut off, frozen or killed"),
-    killed_shortest,
+    hypothesis(
+        "killed-shortest",
+        "The output gap after a rack is killed is shorter than after it is cut off or frozen, "
+        "because its closed connections tell of its death",
+    ).holds(
+        all_of([applied(shorter, gaps["killed"], gaps[other]) for other in ("cut off", "frozen")]),
+        mean_output_gap_s=gaps,
+    ),
 ]
 
 

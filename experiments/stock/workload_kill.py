@@ -7,10 +7,8 @@ join of two aggregations, and a filter with a one-second window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
-
-import pandas as pd
 
 from experiments.stock import calibration
 from experiments.stock._figure import draw_around, draw_runs
@@ -22,12 +20,13 @@ from experiments.stock._kills import (
     nothing_dropped,
     punctual,
     really_failed,
+    runs,
     shorter,
     tabulate,
     why_unmeasured,
 )
 from experiments.stock._workloads import WORKLOADS, workload_of
-from harness.claims import Claim, Finding, every, found, hypothesis, invariant, not_asked, paper
+from harness.claims import Claim, Finding, applied, found, hypothesis, invariant, paper
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, measured
 from harness.figures.chart import Figure
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
@@ -73,59 +72,61 @@ MEASUREMENT = measured(
 # Shown: no record depends on what follows.
 
 
-def _judge(
-    workload: str, rule: Callable[[pd.DataFrame], Finding], *, whole: bool = False
-) -> Callable[[Tables], Finding]:
-    """Return a rule on the runs of a workload, which no grid without it is asked.
-
-    Runs in which the watermark dropped rows do not count, except with ``whole``."""
-
-    def decide(tables: Tables) -> Finding:
-        runs = tables["runs"]
-        mine = runs[runs["workload"] == workload]
-        if mine.empty:
-            return not_asked()
-        return rule(mine if whole else mine[mine["dropped_rows"] == 0])
-
-    return decide
+MINE: Mapping[str, Any] = {name: runs[runs["workload"] == name] for name in SHOWN}
+UNDROPPED: Mapping[str, Any] = {
+    name: mine[mine["dropped_rows"] == 0] for name, mine in MINE.items()
+}
+"""The runs of each workload, and those in which the watermark dropped no row."""
+ASKED = {name: {"asked": applied(len, mine) > 0} for name, mine in MINE.items()}
+"""No grid without a workload is asked about it."""
 
 
-def _equal(mine: pd.DataFrame) -> Finding:
-    cells = [mine[f"output_equals_{other}"] for other in ("truth", "twin")]
-    return every(
-        pd.concat([*cells, mine["contradictions"] == 0]).astype(object),
-        results=named(mine, "results"),
-        differences=named(mine, "difference_from_truth"),
+def _equal(workload: str) -> Claim:
+    mine = UNDROPPED[workload]
+    return invariant(
+        f"{workload}/equal",
+        f"{WORKLOADS[workload].label}: with a worker killed and no row dropped the output equals "
+        "the batch ground truth and the no-failure twin, and no result came with two values",
+    ).every(
+        [mine["output_equals_truth"], mine["output_equals_twin"], mine["contradictions"] == 0],
+        **ASKED[workload],
+        results=applied(named, mine, "results"),
+        differences=applied(named, mine, "difference_from_truth"),
     )
 
 
-def _accurate(mine: pd.DataFrame) -> Finding:
-    """Judge what follows from equal output, as the stock engine delivers nothing tentative."""
-    first, last = (mine[f"paper_accuracy_{name}"] for name in ("first", "last"))
-    return every(
-        [*(first == 1), *(last == 1)],
-        first=named(mine, "paper_accuracy_first"),
-        last=named(mine, "paper_accuracy_last"),
+def _accurate(workload: str) -> Claim:
+    """Claim what follows from equal output, as the stock engine delivers nothing tentative."""
+    mine = UNDROPPED[workload]
+    return invariant(
+        f"{workload}/accurate",
+        f"{WORKLOADS[workload].label}: with a worker killed and no tentative output the accuracy, "
+        "as the papers count it against the no-failure twin, is 1 on the first and on the last "
+        "version of the results",
+    ).every(
+        [mine["paper_accuracy_first"] == 1, mine["paper_accuracy_last"] == 1],
+        **ASKED[workload],
+        first=applied(named, mine, "paper_accuracy_first"),
+        last=applied(named, mine, "paper_accuracy_last"),
     )
 
 
-def _shorter(mine: pd.DataFrame) -> Finding:
-    """Compare mean gaps; a run whose gap was not measured leaves no mean."""
-    gaps = {name: mean_gap(mine[mine["scheme"] == name]) for name in ("active", "checkpoint")}
-    return found(
-        shorter(gaps["active"], gaps["checkpoint"]),
-        why_unmeasured(mine),
-        mean_output_gap_s=gaps,
-        output_gap_s=named(mine, "output_gap_s"),
+def _shorter(workload: str) -> Claim:
+    """Claim it of mean gaps; a run whose gap was not measured leaves no mean."""
+    mine = MINE[workload]
+    active, checkpoint = (
+        applied(mean_gap, mine[mine["scheme"] == name]) for name in ("active", "checkpoint")
     )
-
-
-def _table_equal(mine: pd.DataFrame) -> Finding:
-    return every(
-        mine["table_equals_truth"].eq(True) & (mine["table_rows"] == mine["results"]),
-        rows=named(mine, "table_rows"),
-        repeated_deliveries=named(mine, "duplicates"),
-        differences=named(mine, "table_difference"),
+    return hypothesis(
+        f"{workload}/shorter-gap",
+        f"{WORKLOADS[workload].label}: the output gap after a worker kill is shorter under active "
+        "replication than under checkpoint",
+    ).holds(
+        applied(shorter, active, checkpoint),
+        **ASKED[workload],
+        why=applied(why_unmeasured, mine),
+        mean_output_gap_s={"active": active, "checkpoint": checkpoint},
+        output_gap_s=applied(named, mine, "output_gap_s"),
     )
 
 
@@ -142,48 +143,33 @@ def _more_succeed(tables: Tables) -> Finding:
     )
 
 
-def _claims() -> list[Claim]:
-    """Return real kills and equal output per workload, and a shorter gap under replication."""
-    sentences = (
-        (invariant, "equal", _equal, "with a worker killed and no row dropped the output equals "
-         "the batch ground truth and the no-failure twin, and no result came with two values"),
-        (invariant, "accurate", _accurate, "with a worker killed and no tentative output the "
-         "accuracy, as the papers count it against the no-failure twin, is 1 on the first and on "
-         "the last version of the results"),
-        (hypothesis, "shorter-gap", _shorter, "the output gap after a worker kill is shorter under "
-         "active replication than under checkpoint"),
-    )  # fmt: skip
-    each = {
-        name: [
-            kind(f"{workload}/{name}", f"{WORKLOADS[workload].label}: {text}")(
-                _judge(workload, rule, whole=rule is _shorter)
-            )
-            for workload in SHOWN
-        ]
-        for kind, name, rule, text in sentences
-    }
-    return [
-        really_failed,
-        punctual,
-        nothing_dropped("the kill of a worker"),
-        *each["equal"],
-        invariant(
-            "accidents/table",
-            "Accident detection: with a worker killed the database table that was written as the "
-            "results arrived equals the batch ground truth, every accident in it once",
-        )(_judge("accidents", _table_equal, whole=True)),
-        *each["accurate"],
-        *each["shorter-gap"],
-        paper(
-            "accidents/more-succeed",
-            f"Accident detection: after a worker kill more tuples succeed (first result within "
-            f"the tuple timeout of {TUPLE_TIMEOUT_S:g} s) under active replication than under "
-            "checkpoint; the edge paper reports 100 % against around 80 %",
-        )(_more_succeed),
-    ]
-
-
-CLAIMS = _claims()
+accidents = MINE["accidents"]
+CLAIMS = [
+    really_failed,
+    punctual,
+    nothing_dropped("the kill of a worker"),
+    *map(_equal, SHOWN),
+    invariant(
+        "accidents/table",
+        "Accident detection: with a worker killed the database table that was written as the "
+        "results arrived equals the batch ground truth, every accident in it once",
+    ).every(
+        accidents["table_equals_truth"].eq(True)
+        & (accidents["table_rows"] == accidents["results"]),
+        **ASKED["accidents"],
+        rows=applied(named, accidents, "table_rows"),
+        repeated_deliveries=applied(named, accidents, "duplicates"),
+        differences=applied(named, accidents, "table_difference"),
+    ),
+    *map(_accurate, SHOWN),
+    *map(_shorter, SHOWN),
+    paper(
+        "accidents/more-succeed",
+        f"Accident detection: after a worker kill more tuples succeed (first result within "
+        f"the tuple timeout of {TUPLE_TIMEOUT_S:g} s) under active replication than under "
+        "checkpoint; the edge paper reports 100 % against around 80 %",
+    )(_more_succeed),
+]
 
 
 def draw(tables: Tables, figure: Figure) -> None:
