@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from harness.claims import Finding, Rule, Sample, applied, every, found, quantity, rows
-from harness.claims.quantity import Quantity
+from harness.claims import Finding, Rule, Sample, applied, every, found, rows
 from harness.claims.rules import Comparison
 from harness.experiment import Context, Outcome, Point, Profile
 from harness.figures.chart import Chart, Line, Panel
@@ -215,15 +214,11 @@ def named(values: Any) -> dict[str, Any]:
 
 
 def ahead(margin: Any) -> Comparison:
-    """Return the rule that a margin, a quantity or a function of the table, is above zero."""
-    cells = _as_quantity(margin).dropna()
+    """Return the rule that a margin is above zero."""
+    cells = margin.dropna()
     return Comparison(
         quantity=cells > 0, compare=every, words="in each case: {}", also=applied(margins, cells)
     )
-
-
-def _as_quantity(values: Any) -> Any:
-    return values if isinstance(values, Quantity) else quantity(values)()
 
 
 SEEN = (DEFAULT_SEED, 71701, 71702, 71704, 71705, 71806, 71821, 71822, 71823, 71824)
@@ -296,9 +291,8 @@ def ahead_in_pairs(
 
 def descending(values: Any) -> Comparison:
     """Return the rule that each value of a series is above the next one."""
-    series = _as_quantity(values)
-    falls = series.diff().iloc[1:].max() < 0
-    return Comparison(quantity=falls, compare=found, also=applied(named, series))
+    falls = values.diff().iloc[1:].max() < 0
+    return Comparison(quantity=falls, compare=found, also=applied(named, values))
 
 
 def margins(margin: pd.Series[Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import applied, hypothesis, invariant, quantity, rows
+from harness.claims import applied, hypothesis, invariant, rows
 from harness.experiment import Context, Experiment, Outcome, Point, Profile, Results, computed
 from harness.failures.generators import BurstSizes
 from harness.figures.chart import Chart, Line, Panel
@@ -194,17 +194,12 @@ draw = Chart(
 )
 
 
-def _lost(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the loss that is left by model of drawn failures, ratio and plan."""
-    drawn = table[table["model"] != "worst case"]
-    return drawn.pivot_table(index=["model", "ratio"], columns="plan", values="lost")
-
-
 def _near(tail: pd.Series[float], finished: pd.DataFrame) -> bool | None:
     return bool((tail <= [WITHIN, WITHIN_MS]).all()) if len(finished) else None
 
 
-lost = quantity(_lost)()
+drawn = rows[rows["model"] != "worst case"]
+lost = drawn.pivot_table(index=["model", "ratio"], columns="plan", values="lost")
 ahead = lost["expected"] <= lost["sa"] + 1e-9
 own = rows[rows["plan"] == "expected"]
 finished = own[own["finished"].astype(bool)]

@@ -4,11 +4,13 @@ All tasks have failed and resources arrive evenly."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import applied, paper, quantity, rows
+from harness.claims import applied, paper, rows
 from harness.experiment import Context, Experiment, Outcome, Point, Results, computed
 from harness.planning.incremental import (
     Incremental,
@@ -54,22 +56,18 @@ def table(results: Results) -> pd.DataFrame:
     return _random.summary(frame, ("panel", "variant", "planner", "x"))
 
 
-def _inside(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the means and margins between the first resource and the last."""
-    means = _random.wide(table, ("panel", "variant", "x")).reset_index("x")
-    inside = means[(means["x"] > 0) & (means["x"] < 1)]
-    relative = 1 - inside["to"] / inside["inc"].where(inside["inc"] > 0)
-    return inside.assign(margin=inside["inc"] - inside["to"], relative=relative)
-
-
-inside = quantity(_inside)()
-margin = inside.set_index("x", append=True)["margin"]
+means: Any = _random.wide(rows, ("panel", "variant", "x"))
+arrived = means.index.get_level_values("x")
+inside = means[(arrived > 0) & (arrived < 1)]
+"""Between the first resource and the last."""
+is_early = inside.index.get_level_values("x") <= EARLY
+margin = inside["inc"] - inside["to"]
+relative = 1 - inside["to"] / inside["inc"].where(inside["inc"] > 0)
 by_variant = margin.groupby(["panel", "variant"])
-means = inside[["margin", "relative"]].groupby(inside["x"] <= EARLY).mean()
 in_phases = {
-    f"{name}_{phase}": means[column][is_early]
-    for name, column in (("relative", "relative"), ("absolute", "margin"))
-    for phase, is_early in (("early", True), ("late", False))
+    f"{name}_{phase}": each.groupby(is_early).mean()[early]
+    for name, each in (("relative", relative), ("absolute", margin))
+    for phase, early in (("early", True), ("late", False))
 }
 inc = rows[(rows["panel"] == "c") & (rows["planner"] == "inc")]
 of_inc = _random.wide(inc, ("x",), "variant").mean()

@@ -42,7 +42,6 @@ from harness.claims import (
     every,
     invariant,
     paper,
-    quantity,
     ratio_of,
     rows,
     rows_of,
@@ -242,20 +241,16 @@ draw = Chart(
 )
 
 
-def _latencies(table: pd.DataFrame) -> pd.DataFrame:
-    return _random.wide(table, ("rate", "interval_s"), "series")
-
-
 @paper("order", "PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0")
 def order(table: pd.DataFrame) -> Finding:
-    found = _latencies(table)
+    found = _random.wide(table, ("rate", "interval_s"), "series")
     three = found[["PPA-1.0", "PPA-0.5", "PPA-0"]].dropna()
     ordered = (three.diff(axis=1).iloc[:, 1:] > 0).all(axis=1)
     counts: dict[str, Any] = {"points_in_order": int(ordered.sum()), "points": len(ordered)}
     return every(ordered, **counts, **_latency.means(found))
 
 
-latencies = quantity(_latencies)()
+latencies = _random.wide(rows, ("rate", "interval_s"), "series")
 earlier = latencies["PPA-0.5"] / latencies[ACTIVE_HALF]
 ahead_s = latencies["PPA-1.0"] - latencies[ACTIVE_HALF]
 

@@ -255,9 +255,9 @@ draw = Chart(
 )
 
 
-def _margin(table: pd.DataFrame, measure: str) -> pd.Series[float]:
+def _lead(measure: str) -> Any:
     """Return INC's mean lead over TO by query."""
-    printed = table[table["query"].isin(_accuracy.PRINTED_QUERIES)]
+    printed = rows[rows["query"].isin(_accuracy.PRINTED_QUERIES)]
     values = printed.pivot_table(index=["query", "arrived"], columns="planner", values=measure)
     return (values["inc"] - values["to"]).groupby("query").mean()
 
@@ -275,13 +275,13 @@ CLAIMS = [
         back >= 1 - 1e-9, lowest=back.min()
     ),
     paper("ahead-in-of", "INC outperforms TO in OF on both queries", rule=_accuracy.RESTRICTED)(
-        _random.ahead(lambda table: _margin(table, "value"))
+        _random.ahead(_lead("value"))
     ),
     hypothesis(
         "ahead-in-accuracy",
         "INC outperforms TO in accuracy on both queries, as follows if accuracy is close to OF",
         rule=_accuracy.RESTRICTED,
-    )(_random.ahead(lambda table: _margin(table, "accuracy"))),
+    )(_random.ahead(_lead("accuracy"))),
     _close(
         paper(
             "close/q1",

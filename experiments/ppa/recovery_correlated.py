@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._latency import ACTIVE, CHECKPOINT, REPLAY
-from harness.claims import Cause, Finding, Rule, every, found, paper, unmeasured
+from harness.claims import Cause, Finding, Rule, every, found, paper, quantity, unmeasured
 from harness.experiment import Context, Experiment, Outcome, Point, Results, simulated
 from harness.seeds import DEFAULT_SEED
 
@@ -75,6 +75,7 @@ def synchronization(table: pd.DataFrame) -> Finding:
     )
 
 
+@quantity
 def _storm_lead_s(table: pd.DataFrame) -> pd.Series[float]:
     short = _latency.passive(table).xs(10, level="window_s")
     return short["CKP-30s"] - short[REPLAY]
@@ -117,7 +118,7 @@ CLAIMS = [
         "Storm is faster than Checkpoint with a 30 s interval, where windows are short (10 s)",
         cause=Cause.READING,
         because=_latency.MOMENTS,
-    )(_random.ahead(_storm_lead_s)),
+    )(_random.ahead(_storm_lead_s())),
     saves_more,
 ]
 

@@ -28,7 +28,7 @@ from experiments.ppa._live_recovery import CORRELATED, FAILURES, SINGLE
 from experiments.ppa._recoveries import MEASURED, in_vain, summary_of, weighted
 from experiments.ppa._recovery import FIRSTS, LEVELS, SYNTHETIC, level_of
 from experiments.ppa._topology import LIVE, PACED, SIMULATED, Contender, Recoveries, Row, Shape
-from harness.claims import Cause, Finding, found, paper
+from harness.claims import Cause, Finding, found, paper, quantity
 from harness.claims.samples import FEWEST
 from harness.experiment import Context, Experiment, Results, measured, simulated
 from harness.results.record import Outcome, Point, Profile
@@ -284,6 +284,7 @@ PROPORTION = (1.6, 2.4)
 """Accepted factors of the latency at twice the rate."""
 
 
+@quantity
 def _longer_s(table: pd.DataFrame) -> pd.Series[float]:
     """Return Storm's time with 30 s windows, less that with 10 s windows, by rate."""
     replay = _latency.passive(table)[REPLAY].unstack("window_s")
@@ -314,7 +315,7 @@ CLAIMS = [
         _latency.rises_with_interval
     ),
     paper("storm-window", "Storm takes longer with 30 s windows than with 10 s windows")(
-        _random.ahead(_longer_s)
+        _random.ahead(_longer_s())
     ),
     storm_slower,
 ]
