@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import shutil
-import subprocess
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ParamSpec
 
 import pyarrow as pa
-import pytest
 from confluent_kafka import Message
 
 from harness.cluster.base import Node
-from harness.cluster.endpoints import RedisEndpoint, Tls
+from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.base import Setup
 from harness.engines.tasks.choices import scheme_of
 from harness.engines.tasks.exchange import Begin, ReadError, Tail
@@ -94,27 +90,6 @@ class Sent:
 
     def problem(self, error: BaseException) -> None:
         raise error
-
-
-NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-
-
-def openssl(*arguments: str | Path) -> None:
-    """Run it; skip the test where there is none."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates with")
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
-
-
-def certificates(directory: Path, name: str) -> Tls:
-    """Make a certificate that is its own authority."""
-    key, certificate = directory / f"{name}.key", directory / f"{name}.pem"
-    openssl(
-        "req", "-x509", *NEW_KEY, "-keyout", key, "-out", certificate, "-days", "2",
-        "-subj", f"/CN={name}",
-    )  # fmt: skip
-    text = certificate.read_text()
-    return Tls(ca=text, certificate=text, key=key.read_text())
 
 
 def heard(

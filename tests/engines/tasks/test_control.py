@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from harness.cluster.machines.certificates import run_certificate
 from harness.engines.tasks import control
 from harness.engines.tasks.control import Connection, Listener, connect, frame_of
 from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.engines.tasks.wire import SILENT_MS, contexts
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.kit import certificates, in_a_loop, until
+from tests.engines.tasks.kit import in_a_loop, until
 from tests.there import there
 
 SECRET = b"known to both"
@@ -28,11 +29,11 @@ Ends = tuple[ssl.SSLContext | None, ssl.SSLContext | None]
 
 
 @pytest.fixture(scope="module", params=["plain", "encrypted"])
-def ends(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ends:
+def ends(request: pytest.FixtureRequest) -> Ends:
     """Give the settings of the listening and of the dialing end, without and with encryption."""
     if request.param == "plain":
         return None, None
-    return contexts(certificates(tmp_path_factory.mktemp("tls"), "ours"))
+    return contexts(run_certificate(["127.0.0.1"]))
 
 
 @asynccontextmanager
@@ -161,9 +162,9 @@ async def test_of_many_strangers_the_first_have_to_go(monkeypatch: pytest.Monkey
 
 
 @in_a_loop
-async def test_a_peer_without_the_runs_certificate_gets_no_challenge(tmp_path: Path) -> None:
-    ours, _ = contexts(certificates(tmp_path, "ours"))
-    _, stranger = contexts(certificates(tmp_path, "theirs"))
+async def test_a_peer_without_the_runs_certificate_gets_no_challenge() -> None:
+    ours, _ = contexts(run_certificate(["127.0.0.1"]))
+    _, stranger = contexts(run_certificate(["127.0.0.1"]))
     refused = ((stranger, "certificate is not one of this run's"), (None, "hung up|answer"))
     async with listening(tls=ours) as (_, port, served):
         for tls, why in refused:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
 from harness.cluster.endpoints import Tls
+from harness.cluster.machines.certificates import run_certificate
 from harness.engines.tasks import direct, wire
 from harness.engines.tasks.direct import Peers
 from harness.engines.tasks.handshake import STRANGER_BYTES
 from harness.engines.tasks.reports import Unreachable
 from harness.hosting.codec import CorruptData
 from harness.hosting.frames import Header, Hosts, pack_frames, pack_hosts, run_id
-from tests.engines.tasks.kit import certificates, in_a_loop, until
+from tests.engines.tasks.kit import in_a_loop, until
 from tests.there import there
 
 SECRET, RUN = b"known to both", run_id("pass")
@@ -207,29 +207,25 @@ async def test_packets_that_are_dropped_are_reported(monkeypatch: pytest.MonkeyP
     one.peers.close()
 
 
-def test_a_certificate_of_the_run_encrypts_and_another_one_is_named(tmp_path: Path) -> None:
-    ours, theirs = certificates(tmp_path, "ours"), certificates(tmp_path, "theirs")
-
-    @in_a_loop
-    async def run() -> None:
-        one, other = await Node(0, tls=ours).start(), await Node(1, tls=ours).start()
-        one.knows(other)
-        one.say(other, 1)
-        assert await other.got.get() == (0, 1)
-        other.say(one, 2, 100_000)
-        assert await one.got.get() == (1, 2)
-        transport = there(one.wires(other)[0]._transport)
-        assert transport.get_extra_info("cipher") is not None
-        third = await Node(2, tls=theirs).start()
-        one.knows(third)
-        one.say(third, 3)
-        await until(lambda: bool(one.troubles))
-        assert "certificate is not one of this run's" in one.troubles[0].why
-        assert third.got.empty()
-        for node in (one, other, third):
-            node.peers.close()
-
-    run()
+@in_a_loop
+async def test_a_certificate_of_the_run_encrypts_and_another_one_is_named() -> None:
+    ours, theirs = (run_certificate(["127.0.0.1"]) for _ in range(2))
+    one, other = await Node(0, tls=ours).start(), await Node(1, tls=ours).start()
+    one.knows(other)
+    one.say(other, 1)
+    assert await other.got.get() == (0, 1)
+    other.say(one, 2, 100_000)
+    assert await one.got.get() == (1, 2)
+    transport = there(one.wires(other)[0]._transport)
+    assert transport.get_extra_info("cipher") is not None
+    third = await Node(2, tls=theirs).start()
+    one.knows(third)
+    one.say(third, 3)
+    await until(lambda: bool(one.troubles))
+    assert "certificate is not one of this run's" in one.troubles[0].why
+    assert third.got.empty()
+    for node in (one, other, third):
+        node.peers.close()
 
 
 class SlowWire:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,56 +11,34 @@ import pytest
 from experiments.stock import worker_kill
 from harness.cluster import configuration as kafka
 from harness.cluster.backends import remove_made
-from harness.cluster.endpoints import KafkaEndpoint, Tls
+from harness.cluster.configuration import BrokerIdentity
+from harness.cluster.endpoints import Tls
 from harness.cluster.external import servers
 from harness.cluster.external.servers import check_kafka
 from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.machines.certificates import run_certificate
 from harness.engines.tasks.engine import TaskEngine
 from harness.errors import EnvironmentFailure
-from tests.engines.tasks.kit import NEW_KEY, certificates, openssl
-from tests.engines.tasks.live import SPEC, kill, passed, started
+from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 from tests.experiments.stock.test_real_kill import POINT, OneRun
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
-ENCRYPTED = """\
-ssl.keystore.type=PEM
-ssl.keystore.location={server}
-ssl.truststore.type=PEM
-ssl.truststore.location={authority}
-listener.name.client.ssl.client.auth=required
-"""
+REQUIRED = "listener.name.client.ssl.client.auth=required\n"
 """Without the listener's name, a listener with SASL requires no certificates of clients."""
-
-
-def certified(directory: Path, name: str) -> tuple[str, str]:
-    """Make a certificate for this machine from the authority in ``directory``, and its key."""
-    key, request, certificate = (directory / f"{name}.{end}" for end in ("key", "csr", "pem"))
-    names = directory / "names"
-    names.write_text("subjectAltName=IP:127.0.0.1")
-    openssl("req", *NEW_KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-    openssl(
-        "x509", "-req", "-in", request, "-out", certificate, "-days", "2", "-extfile", names,
-        "-CA", directory / "authority.pem", "-CAkey", directory / "authority.key",
-        "-CAcreateserial",
-    )  # fmt: skip
-    return certificate.read_text(), key.read_text()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
-    """Make every broker here require TLS, and every endpoint use it."""
-    place = tmp_path_factory.mktemp("certificates")
-    authority = certificates(place, "authority").ca
-    (place / "server").write_text("".join(reversed(certified(place, "server"))))
-    certificate, key = certified(place, "client")
-    secure = Tls(ca=authority, certificate=certificate, key=key)
-    properties = kafka._PROPERTIES.replace("CLIENT:SASL_PLAINTEXT", "CLIENT:SASL_SSL")
-    properties += ENCRYPTED.format(server=place / "server", authority=place / "authority.pem")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        patch.setattr(kafka, "_PROPERTIES", properties)
-        patch.setattr(kafka, "KafkaEndpoint", partial(KafkaEndpoint, tls=secure))
+    """Make every broker here require TLS and a certificate, and every endpoint use them."""
+    secure = run_certificate(["127.0.0.1"])
+
+    def encrypted(cluster: LocalCluster) -> BrokerIdentity:
+        return BrokerIdentity(tls=secure)
+
+    with own_state(tmp_path_factory), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka, "_PROPERTIES", kafka._PROPERTIES + REQUIRED)
+        patch.setattr(LocalCluster, "_broker_identity", encrypted)
         yield secure
 
 
