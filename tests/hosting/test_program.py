@@ -10,29 +10,15 @@ from harness.protocol.effects import Kind
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.draw import draw
 from tests.simulator.kit import watched
-from tests.workloads.agreement import START_US, ordered, require_equal, steady
+from tests.workloads.agreement import START_US, generated, ordered, require_equal
 from workloads import wordcount, worldcup
 from workloads.base import Workload
 from workloads.toolkit import operators as tables
 from workloads.toolkit.local import cut, run_locally
 
 SECONDS, PER_S = 20, 40
-WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
-CUP = worldcup.world_cup(window_s=4, slide_s=2)
-
-
-def records(workload: Workload) -> dict[str, pa.Table]:
-    """Generate records, `SECONDS` long, a partition each at `PER_S` a second."""
-    [source] = workload.sources
-    built = source.records.build()
-    payloads = [built.payloads(p, 0, SECONDS * PER_S) for p in range(source.partitions)]
-    return {source.name: steady(payloads, PER_S)}
-
-
-def program_of(name: str, timeline: tables.Timeline) -> tables.TableProgram:
-    if name == "word-count":
-        return wordcount.program(timeline=timeline, depth=4, partitions=2)
-    return worldcup.program(timeline=timeline, slicers=2, mergers=2)
+WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1, depth=4)
+CUP = worldcup.world_cup(window_s=4, slide_s=2, mergers=2)
 
 
 def hosted(code: tables.TableProgram, sources: dict[str, pa.Table]) -> Program:
@@ -57,8 +43,8 @@ def test_stable_output_is_what_the_operators_give_without_failures(
     workload: Workload, scheme: str
 ) -> None:
     timeline = tables.timeline_of(workload, start_us=START_US, batch_s=1)
-    code = program_of(workload.name, timeline)
-    sources = records(workload)
+    code = tables.program_of(workload, timeline=timeline)
+    sources = generated(workload, SECONDS, PER_S)
     program = hosted(code, sources)
     expected = ordered(run_locally(code, sources).to_pandas(), workload)
     assert len(expected) >= 8

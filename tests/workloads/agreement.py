@@ -34,14 +34,18 @@ def source_table(partitions: Sequence[Sequence[tuple[int, bytes]]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SOURCE_SCHEMA)
 
 
-def steady(payloads: Sequence[Sequence[bytes]], rate_per_s: float) -> pa.Table:
-    """Return generated payloads, a list per partition, each sent at ``rate_per_s``."""
-    return source_table(
+def generated(workload: Workload, seconds: int, per_s: int) -> dict[str, pa.Table]:
+    """Return what the only source of a workload generates, each partition ``per_s`` a second."""
+    [source] = workload.sources
+    built = source.records.build()
+    partitions = [
         [
-            [(int(i * 1000 / rate_per_s), value) for i, value in enumerate(records)]
-            for records in payloads
+            (int(i * 1000 / per_s), value)
+            for i, value in enumerate(built.payloads(partition, 0, seconds * per_s))
         ]
-    )
+        for partition in range(source.partitions)
+    ]
+    return {source.name: source_table(partitions)}
 
 
 def by_query(

@@ -21,9 +21,9 @@ from tests.workloads.agreement import (
     START_US,
     by_operators,
     by_query,
+    generated,
     require_equal,
     source_table,
-    steady,
 )
 from workloads import accident, synthetic, traffic, wordcount
 from workloads.base import Workload
@@ -97,13 +97,6 @@ CASES = {
     "wordcount": Case(WORDS, {"lines": stream(line)}),
     "hottest": Case(hottest.WORKLOAD, {"readings": stream(lambda _: numbers("{},{}", 49, 3_000))}),
 }
-
-
-def generated(workload: Workload, seconds: int, per_s: int) -> Sources:
-    [source] = workload.sources
-    built = source.records.build()
-    payloads = [built.payloads(p, 0, seconds * per_s) for p in range(source.partitions)]
-    return {source.name: steady(payloads, per_s)}
 
 
 def records(table: pa.Table) -> list[tuple[int, bytes]]:

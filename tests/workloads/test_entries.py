@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import UsageError
+from tests.workloads.agreement import START_US
 from workloads.accident import two_highways
 from workloads.base import QUERY, TASKS, KeyedSource, RecordSource, Reference, Workload
 from workloads.entries import all_workloads, workload_entry
 from workloads.examples.hottest import WORKLOAD
 from workloads.toolkit.operators import program_of, timeline_of
 
-START_US = 1_800_000_000_000_000
 WITH_TASKS = [name for name, entry in all_workloads().items() if TASKS in entry.make().forms]
 
 

@@ -10,16 +10,10 @@ from click.testing import CliRunner
 
 from harness.cli.main import cli
 from harness.results.provenance import ROOT
-from tests.workloads.kit import loaded
-from workloads.base import Workload
 
 TEXT = (ROOT / "docs/own-workload.md").read_text()
 FILE = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
 COMMANDS = re.findall(r"^\./faultline (run .*)$", TEXT, re.MULTILINE)
-
-
-def changed(tmp_path: Path, *change: tuple[str, str]) -> Workload:
-    return loaded(tmp_path / "orders.py", FILE, *change)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -23,7 +23,7 @@ from harness.stock_kills.own import own
 from harness.stock_kills.scale import check_options
 from tests.there import there
 from tests.workloads.kit import loaded, write_rows
-from tests.workloads.test_own_document import FILE, changed
+from tests.workloads.test_own_document import FILE
 from workloads.base import RecordedSource
 from workloads.toolkit.recorded import Recording, recorded
 
@@ -66,7 +66,7 @@ def test_a_mistake_in_the_query_is_named(
 ) -> None:
     monkeypatch.setattr(sample, "RECORDS", 40)
     with pytest.raises(UsageError, match=message) as caught:
-        sampled(spark, changed(tmp_path, change))
+        sampled(spark, loaded(tmp_path / "orders.py", FILE, change))
     assert caught.value.remedy
     assert "\n" not in caught.value.what
 
