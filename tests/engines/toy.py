@@ -139,7 +139,7 @@ class Toy:
         return self._events
 
     def usage(self) -> Mapping[str, Usage]:
-        return {"toy": _usage(time.process_time())}
+        return {"toy": used(time.process_time())}
 
     def truth(self, work: Work) -> pd.DataFrame:
         found = _read(self._cluster.kafka.confluent(), work)
@@ -262,7 +262,7 @@ class ToyCluster:
         return {NODE.name: SAME}
 
     def usage(self) -> Mapping[str, Usage]:
-        return {NODE.name: _usage(0.0)}
+        return {NODE.name: used(0.0)}
 
     def breakable(self) -> tuple[str, ...]:
         return ()
@@ -318,7 +318,8 @@ class ToyCluster:
         return (4711,)
 
 
-def _usage(cpu_s: float) -> Usage:
+def used(cpu_s: float) -> Usage:
+    """Return a usage of which only the CPU seconds matter."""
     return Usage(
         cpu_s=cpu_s, resident_bytes=1, received_bytes=None, sent_bytes=None, method="the toy's"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,6 @@ from harness.failures.schedule import NO_FAILURES
 from harness.judging.contributions import contributions
 from harness.judging.loads import load_plan
 from harness.judging.passes import PassRecord
-from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile
 from tests.judging.constructed import START, judged, record
 from tests.workloads.agreement import START_US, by_operators, source_table
@@ -48,16 +47,13 @@ def results() -> pd.DataFrame:
     return found.assign(window_start_s=since_us / 1_000_000)
 
 
-def a_pass(latency_s: float = 2.0, *, name: str = "failures") -> PassRecord:
-    """Make a pass with every result that long after its window's end."""
+def a_pass(name: str = "failures") -> PassRecord:
+    """Make a pass with every result two seconds after its window's end."""
     frame = results().assign(copy=0)
-    frame["arrival_s"] = frame["window_start_s"] + 1 + latency_s
-    sent = {"p50_s": 0.0, "p99_s": 0.0, "late_share": 0.0}
-    load = LoadResult(
-        records=RATE.records, lag=sent, delivery=sent, cpu_s=1.0, nice=0, invalid=None
-    )
-    changes: dict[str, Any] = {"plan": PLAN, "load": load}
-    return record(frame.sort_values("arrival_s", ignore_index=True), name=name, **changes)
+    frame["arrival_s"] = frame["window_start_s"] + 1 + 2.0
+    load = replace(record().load, records=RATE.records)
+    frame = frame.sort_values("arrival_s", ignore_index=True)
+    return record(frame, name=name, plan=PLAN, load=load)
 
 
 def test_records_go_into_the_results_that_the_operators_give() -> None:
@@ -75,7 +71,7 @@ def test_records_go_into_the_results_that_the_operators_give() -> None:
 
 
 def test_lost_results_fail_their_tuples_and_stand_in_the_record() -> None:
-    twin, failed = a_pass(name="twin"), a_pass()
+    twin, failed = a_pass("twin"), a_pass()
     kept = failed.deliveries.drop(index=range(10))
     lost = contributions(failed, ACCIDENTS).merge(failed.deliveries.head(10), on=IDENTITY)
     values = judged(

@@ -17,15 +17,10 @@ from harness.judging import foreign
 from harness.judging.foreign import ForeignMeter, under_conditions
 from harness.judging.metering import Meter
 from harness.results.record import Outcome, Profile
+from tests.engines.toy import used
 
 Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal", "idle"])
 Usages = Callable[[], Mapping[str, Usage]]
-
-
-def counted(cpu_s: float) -> Usage:
-    return Usage(
-        cpu_s=cpu_s, resident_bytes=1, received_bytes=None, sent_bytes=None, method="a test's"
-    )
 
 
 def meter_of(nodes: Usages, drivers: Usages = dict) -> Meter:
@@ -35,7 +30,7 @@ def meter_of(nodes: Usages, drivers: Usages = dict) -> Meter:
 
 def test_the_busiest_node_has_used_most_since_the_first_sample() -> None:
     spent = {"r1n1": [9.0, 9.5], "r1n2": [3.0, 5.0], "driver": [0.0, 0.0]}
-    meter = meter_of(lambda: {name: counted(values.pop(0)) for name, values in spent.items()})
+    meter = meter_of(lambda: {name: used(values.pop(0)) for name, values in spent.items()})
     meter.sample()
     meter.sample()
     assert meter.busiest(["r1n1", "r1n2"]) == "r1n2"
@@ -54,7 +49,7 @@ def test_a_meter_does_not_die_silently(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with (
         pytest.raises(RuntimeError, match="the counters are gone"),
-        meter_of(lambda: {"r1n1": counted(3.0)}, usage) as meter,
+        meter_of(lambda: {"r1n1": used(3.0)}, usage) as meter,
     ):
         meter._thread.join(10)
 

@@ -18,7 +18,6 @@ from harness.failures.schedule import FailureEvent
 from harness.judging.foreign import ForeignLoad, worst_of
 from harness.judging.outcome import TWIN_BEHIND
 from harness.judging.passes import PassRecord
-from harness.load.generator import LoadResult
 from harness.measure.facts import FACTS
 from harness.measure.metrics import METRICS, describe
 from harness.measure.values import read_json
@@ -26,7 +25,6 @@ from harness.results.kills import OF_ONE_FAILURE, Kill, Unrecovered, frame_of
 from harness.results.record import Outcome
 from tests.judging.constructed import (
     KILL_AT_S,
-    RATE,
     START,
     WORKLOAD,
     deliveries,
@@ -84,8 +82,7 @@ def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> 
     assert values(short)["output_equals_truth"] is False, "there was time for them"
     assert values(short, drained=False, died="gone")["output_equals_truth"] is False
     assert values(short, drained=False, stalled=True)["output_equals_truth"] is False
-    wrong = short.assign(count=short["count"] + (short.index == 9))
-    assert values(wrong, drained=False)["output_equals_truth"] is False
+    assert values(one_more(short, 9), drained=False)["output_equals_truth"] is False
 
 
 def test_a_twin_that_had_no_time_to_deliver_everything_decides_nothing() -> None:
@@ -152,14 +149,7 @@ def test_a_failure_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
-    late = LoadResult(
-        records=RATE.records,
-        lag={"p99_s": 3.0},
-        delivery={"p99_s": 3.0},
-        cpu_s=1.0,
-        nice=0,
-        invalid="5% of the records are late",
-    )
+    late = replace(LOAD, lag={"p99_s": 3.0}, invalid="5% of the records are late")
     broken = record(failures=injected(), load=late)
     assert "late" in str(judged(broken, stationary=False).invalid), "whatever is compared"
     outcome = judged(broken, timed=False)

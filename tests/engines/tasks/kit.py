@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 import pyarrow as pa
 from confluent_kafka import Message
 
-from harness.cluster.base import Node
+from harness.cluster.base import ClusterSpec, Node, nodes_of
 from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.base import Setup
 from harness.engines.tasks.choices import scheme_of
@@ -63,11 +63,8 @@ def counts(second: int, **words: int) -> pa.Table:
 
 def machines(racks: int, nodes_per_rack: int) -> list[Node]:
     """Return a cluster's nodes; those of a rack are on one worker."""
-    return [
-        Node(name=f"r{r}n{n}", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1")
-        for r in range(1, racks + 1)
-        for n in range(1, nodes_per_rack + 1)
-    ]
+    spec = ClusterSpec(racks=racks, nodes_per_worker=nodes_per_rack)
+    return list(nodes_of(spec, lambda rack, worker: f"127.0.{rack}.1"))
 
 
 class Sent:

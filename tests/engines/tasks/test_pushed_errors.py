@@ -65,18 +65,24 @@ def test_errors_that_do_not_pass_are_reported(broker: PushingBroker, code: int) 
     assert sent(broker) == [], "and the next record is taken"
 
 
+MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+
 @pytest.mark.parametrize(
-    "codes",
+    ("request_kind", "codes"),
     [
-        (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE),
-        (KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED,),
-        (KafkaError.UNKNOWN,),
+        (FETCH, MOVED),
+        (FETCH, (KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR)),
+        (FETCH, (KafkaError.TOPIC_AUTHORIZATION_FAILED,)),
+        (FETCH, (KafkaError.UNKNOWN,)),
+        (LIST_OFFSETS, (*MOVED[::-1], KafkaError.TOPIC_AUTHORIZATION_FAILED)),
     ],
 )
-def test_a_reader_goes_on_after_errors(broker: PushingBroker, codes: Sequence[int]) -> None:
+def test_a_reader_goes_on_after_errors(
+    broker: PushingBroker, request_kind: int, codes: Sequence[int]
+) -> None:
     filled(broker)
-    broker.push(FETCH, codes)
+    broker.push(request_kind, codes)
     numbers, errors = read(broker)
     assert numbers == list(range(RECORDS)), "without a gap or a repetition"
     assert not any(error.final for error in errors)
@@ -88,12 +94,3 @@ def test_a_reader_whose_records_are_gone_says_so_and_ends(broker: PushingBroker)
     numbers, errors = read(broker)
     assert numbers == []
     assert [(error.final, error.gone) for error in errors] == [(True, True)]
-
-
-def test_a_reader_finds_its_place_after_errors(broker: PushingBroker) -> None:
-    filled(broker)
-    codes = [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION]
-    broker.push(LIST_OFFSETS, [*codes, KafkaError.TOPIC_AUTHORIZATION_FAILED])
-    numbers, errors = read(broker)
-    assert numbers == list(range(RECORDS))
-    assert not any(error.final for error in errors)
