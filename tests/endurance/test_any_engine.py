@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from harness.cluster.base import Action, Cluster, ClusterSpec, nodes_of
+from harness.cluster.base import Action, ClusterSpec, nodes_of
 from harness.endurance import any_engine
 from harness.endurance.any_engine import AnyEndurance, kills
 from harness.engines.base import Setup
 from harness.engines.programs.described import SCHEME, engine_of_file
 from harness.engines.programs.engine import ProgramEngine
 from harness.errors import UsageError
-from harness.judging import passes
-from harness.load import generator
 from tests.engines.programs.fake import DESCRIPTION, WORKLOAD, ProgramCluster
-from tests.engines.test_toy import made_when_named
-from tests.load.test_generator import Broker
+from tests.engines.test_toy import imitated
 
 NODES = nodes_of(ClusterSpec(racks=2, workers_per_rack=2), lambda rack, worker: "here")
 
@@ -50,21 +47,18 @@ def endurance(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AnyEn
     for name, value in (("FIRST_S", 0.5), ("CALM_S", 0.5), ("MEAN_GAP_S", 0.5)):
         monkeypatch.setattr(any_engine, name, value)
     monkeypatch.setattr(any_engine, "AWAY_S", (0.1, 0.3))
-    monkeypatch.setattr(generator, "LATE_SHARE", 1.0)
-    monkeypatch.setattr(passes, "topics", made_when_named)
     path = tmp_path / "made-up.yaml"
     path.write_text(DESCRIPTION)
-    broker = Broker()
-    yield AnyEndurance(
-        kind=engine_of_file(path),
-        setup=Setup(scheme=SCHEME),
-        cluster=cast(Cluster, ProgramCluster(broker, tmp_path)),
-        workload=WORKLOAD,
-        seed=3,
-        rate_per_s=100,
-        seconds=3.0,
-    )
-    broker.close()
+    with imitated(ProgramCluster, tmp_path) as cluster:
+        yield AnyEndurance(
+            kind=engine_of_file(path),
+            setup=Setup(scheme=SCHEME),
+            cluster=cluster,
+            workload=WORKLOAD,
+            seed=3,
+            rate_per_s=100,
+            seconds=3.0,
+        )
 
 
 @pytest.mark.slow

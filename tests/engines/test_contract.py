@@ -19,7 +19,7 @@ from harness.engines.kafka_streams.parameters import TUNED
 from harness.engines.kinds import ENGINES, find_engine
 from harness.engines.topics import topics
 from harness.errors import UsageError
-from tests.cluster.contract import silent
+from tests.cluster.helpers import silent
 from tests.engines.contract import EngineContract, EngineKindContract
 from tests.engines.tasks.live import PARAMETERS, SPEC, WORDS, own_state
 
@@ -52,6 +52,7 @@ class TestTasksKind(EngineKindContract):
     kind, workload = find_engine("tasks"), WORDS
 
 
+@pytest.mark.cluster
 class OnLocalCluster(EngineContract):
     """A cluster of local processes with the shape ``spec``."""
 
@@ -65,7 +66,6 @@ class OnLocalCluster(EngineContract):
             yield cluster
 
 
-@pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
 class TestStock(OnLocalCluster):
@@ -74,7 +74,6 @@ class TestStock(OnLocalCluster):
     interval_s, load_s, kill_s = 1.0, 8.0, 3.0
 
 
-@pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
 class TestTasks(OnLocalCluster):
@@ -82,7 +81,6 @@ class TestTasks(OnLocalCluster):
     setup, spec = Setup(scheme="checkpoint", parameters=PARAMETERS), SPEC
 
 
-@pytest.mark.cluster
 @pytest.mark.long  # its jars are fetched when a run first asks for them
 class TestKafkaStreams(OnLocalCluster):
     kind, workload = find_engine("kafka-streams"), WORDS
@@ -91,7 +89,6 @@ class TestKafkaStreams(OnLocalCluster):
     load_s, kill_s, away_s = 8.0, 3.0, 1.0
 
 
-@pytest.mark.cluster
 @pytest.mark.long
 class TestFlink(OnLocalCluster):
     kind, workload = find_engine("flink"), WORDS

@@ -51,16 +51,10 @@ class ToyParameters:
     speed: int = 1
 
 
-class Numbers:
-    """Records that say who they are."""
-
-    def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
-        return [b"%d:%d" % (partition, n) for n in range(start_index, start_index + count)]
-
-
+NUMBERS = Source(name="numbers", records=Reference(target="tests.load.test_generator:Numbered"))
 WORKLOAD = Workload(
     name="copy",
-    sources=[Source(name="numbers", records=Reference(target=f"{__file__}:Numbers"))],
+    sources=[NUMBERS],
     forms={COPY: "all of it"},
     identity=["window_start", "number"],
     values=["length"],

@@ -15,8 +15,8 @@ import pyarrow as pa
 from harness.cluster.base import Action, RunningProgram
 from harness.cluster.run_directory import write_private
 from harness.engines.programs.engine import TRUTH
-from tests.engines.toy import NODE, ToyCluster
-from workloads.base import Reference, Source, Workload
+from tests.engines.toy import NODE, NUMBERS, ToyCluster
+from workloads.base import Reference, Workload
 
 WINDOW_MS = 200
 MADE_UP = Path(__file__).parent.parent / "made_up.py"
@@ -39,7 +39,7 @@ def due(sources: Mapping[str, pa.Table]) -> Any:
 
 WORKLOAD = Workload(
     name="sums",
-    sources=[Source(name="numbers", records=Reference(target="tests.engines.toy:Numbers"))],
+    sources=[NUMBERS],
     forms={"sums": "as it is", TRUTH: Reference(target="tests.engines.programs.fake:due")},
     identity=["window_start"],
     values=["sum"],

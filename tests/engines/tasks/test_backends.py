@@ -18,9 +18,9 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.tasks.engine import TaskEngine
 from harness.protocol.effects import CopyEvent
-from tests.cluster.contract import silent
 from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.described import describe
+from tests.cluster.helpers import silent
 from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 
 
@@ -30,11 +30,6 @@ from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 @pytest.mark.long
 class TasksOnBackend:
     """Workers and nodes that are killed, with checkpoints and with replicas."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def engine(cls) -> Iterator[TaskEngine]:
-        raise NotImplementedError
 
     @pytest.mark.parametrize("scheme", ["checkpoint", "active"])
     def test_a_killed_worker_changes_nothing(
