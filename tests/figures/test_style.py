@@ -5,15 +5,7 @@ from __future__ import annotations
 from harness.figures.style import new_figure, stamp, styled
 
 
-def test_two_stamps_are_one_line() -> None:
-    with styled():
-        figure = new_figure()
-        stamp(figure, "values chosen")
-        stamp(figure, "smoke profile")
-        assert [text.get_text() for text in figure.texts] == ["values chosen · smoke profile"]
-
-
-def test_a_stamp_says_nothing_twice() -> None:
+def test_two_stamps_are_one_line_that_says_nothing_twice() -> None:
     with styled():
         figure = new_figure()
         stamp(figure, "simulated, virtual time")

@@ -110,17 +110,6 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Topology(operators=(source(),), queries=(Query(name="q", sink="a", priority=0),)),
         "every query",
     ),
-    "nothing arrives": (
-        lambda: Topology(
-            operators=(
-                Operator(name="a", parallelism=2, rate=(0, 1)),
-                Operator(name="b", parallelism=2),
-            ),
-            edges=(Edge(upstream="a", downstream="b", partitioning=Partitioning.ONE_TO_ONE),),
-            queries=(Query(name="q", sink="c"),),
-        ),
-        "sink 'c'",
-    ),
 }
 
 
