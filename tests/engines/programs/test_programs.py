@@ -132,7 +132,6 @@ def test_a_pass_does_not_begin_with_other_settings_than_its_row(
         ("name: x\ncommand: [cat]\nready_within_s: soon\n", "ready_within_s is 'soon'"),
         ("name: x\ncommand: [cat]\nguarantee: always\n", "guarantee is 'always'"),
         ("name: [x\n", "line 2 is not YAML"),
-        ("name: x\ncommand: [cat]\nname: y\n", "line 3 is not YAML: the key 'name' is there twice"),
         ("name: flink\ncommand: [cat]\n", "as one of Faultline's own"),
     ],
 )
