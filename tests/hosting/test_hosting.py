@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -12,8 +12,9 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Method
 from harness.simulator.draw import draw
-from harness.simulator.synthetic import DigestOperator, digests
+from harness.simulator.synthetic import digests
 from harness.simulator.world import World
+from tests.protocol.coordinator.test_failures import Poisoned
 
 CAUSE = "test"
 
@@ -42,29 +43,20 @@ def perform(effect: do.Effect, server: object) -> told.Input:
     return answer  # type: ignore[no-any-return]
 
 
-class Broken(DigestOperator):
-    """Raises at batch 2."""
-
-    def process(self, state: Any, batch: int, inputs: Any) -> Any:
-        if batch == 2:
-            raise ValueError("no number in batch 2")
-        return super().process(state, batch, inputs)
-
-
 def test_an_operator_that_raises_is_an_answer_and_no_crash() -> None:
-    operator = Broken(task=1, memory=3, fan_out=1)
+    operator = Poisoned(task=1, memory=3, fan_out=1)
     effect = do.ProcessBatch(
-        cause=CAUSE, task=1, incarnation=1, run=told.Run.TENTATIVE, ticket=2, batch=2, state=(),
+        cause=CAUSE, task=1, incarnation=1, run=told.Run.TENTATIVE, ticket=2, batch=7, state=(),
         inputs=((1, 1),), copies_state=False,
     )  # fmt: skip
     answer = perform(effect, operator)
     assert isinstance(answer, told.BatchFailed)
-    assert (answer.run, answer.ticket, answer.batch) == (told.Run.TENTATIVE, 2, 2)
-    assert answer.error.endswith("ValueError: no number in batch 2\n")
+    assert (answer.run, answer.ticket, answer.batch) == (told.Run.TENTATIVE, 2, 7)
+    assert answer.error.endswith("ValueError: no such word\n")
     again = do.RebuildState(
         cause=CAUSE, task=1, incarnation=1, ticket=4, method=Method.CHECKPOINT, state=(),
-        first_batch=1, inputs=(((1, 1),), ((1, 2),)), undone=0,
+        first_batch=6, inputs=(((1, 1),), ((1, 2),)), undone=0,
     )  # fmt: skip
     answer = perform(again, operator)
     assert isinstance(answer, told.BatchFailed)
-    assert (answer.run, answer.batch) == (told.Run.STABLE, 2)
+    assert (answer.run, answer.batch) == (told.Run.STABLE, 7)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.protocol import inputs as told
 from harness.protocol.coordinator.membership import RETURN_US
-from harness.protocol.effects import Effect
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import (
     BEAT_US,
@@ -71,8 +70,7 @@ def test_nodes_that_return_to_a_new_coordinator_all_at_once_have_time_to_do_so()
     """Each connection takes the coordinator a while; one that has been heard has none left."""
     count = 200
     nodes, places = [node(n) for n in range(count)], range(count)
-    first = Cluster(wiring=chain(count - 1), nodes=nodes, placement=places)
-    first.beat(*places, now=0)
+    first = joined(*places, wiring=chain(count - 1), nodes=nodes, placement=places)
     cluster = Cluster(
         wiring=chain(count - 1), nodes=nodes, placement=places, registry=first.stored[-1]
     )
@@ -95,17 +93,12 @@ def test_a_heartbeat_before_the_registry_is_read_places_nothing() -> None:
     assert cluster.hosts() == [0, 1]
 
 
-def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effect]:
-    """Make node 0 report no copies, and that it has lost its earlier ones."""
-    item = told.HeartbeatReceived(
-        cause="beat", node=0, boot=1, copies=(), coordinator=coordinator, gone=((0, 1),)
-    )
-    return cluster.tell(item, now=now)
-
-
 def test_what_was_given_up_long_ago_is_no_news() -> None:
     cluster = joined(0, 1, 2)
     cluster.disconnect(0, now=1)
     moved = cluster.primary(0)
-    forgetting(cluster, now=2)
+    forgetful = told.HeartbeatReceived(
+        cause="beat", node=0, boot=1, copies=(), coordinator=1, gone=((0, 1),)
+    )
+    cluster.tell(forgetful, now=2)
     assert cluster.primary(0) == moved
