@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,6 @@ from tests.cluster.contract import EVERYWHERE, SPEC, ClusterContract, Driver, st
 from tests.cluster.helpers import PEER, eventually, silent, transfer_s
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside, started_inside
 from tests.cluster.links import Laid, LinkContract
-from tests.cluster.stranger import NOBODY, try_as_stranger
 
 
 @pytest.mark.long
@@ -107,7 +107,6 @@ with LocalCluster(
     host, port = cluster.kafka.bootstrap.split(":")
     master = cluster.spark_conf()["spark.master"].rpartition(":")[2]
     print(json.dumps({
-        "run": cluster.run,
         "ports": [[host, int(port)], [cluster.redis.host, cluster.redis.port],
                   [host, int(master)], *([node.host, 22] for node in cluster.nodes())],
         "directory": str(cluster.run_directory),
@@ -117,6 +116,63 @@ with LocalCluster(
     sys.stdin.read()
 """
 """A cluster inside that prints everything that a stranger would have to find out, and waits."""
+
+NOBODY = 65534
+_ATTEMPTS = """
+import json, os, socket, subprocess, sys
+
+asked = json.loads(sys.stdin.read())
+found = {"uid": os.getuid(), "reached": [], "commands": []}
+
+def attempt(what, do):
+    try:
+        do()
+        found["reached"].append(what)
+    except (OSError, subprocess.CalledProcessError):
+        pass
+
+for host, port in asked["ports"]:
+    place = host, port
+    attempt(f"port {host}:{port}", lambda: socket.create_connection(place, timeout=2).close())
+for top in asked["directories"]:
+    attempt(f"list {top}", lambda: os.listdir(top))
+    for folder, _, names in os.walk(top):
+        for path in (os.path.join(folder, name) for name in names):
+            attempt(f"read {path}", lambda: open(path, "rb").read(1))
+for pid in asked["pids"]:
+    attempt(f"signal {pid}", lambda: os.kill(pid, 0))
+    attempt(f"environment of {pid}", lambda: open(f"/proc/{pid}/environ", "rb").read())
+    entering = ["nsenter", "--user", "--net", "--preserve-credentials", f"--target={pid}", "true"]
+    attempt(f"enter {pid}", lambda: subprocess.run(entering, capture_output=True, check=True))
+    try:
+        found["commands"].append(open(f"/proc/{pid}/cmdline").read())
+    except OSError:
+        pass
+print(json.dumps(found))
+"""
+
+
+def try_as_stranger(asked: Mapping[str, object]) -> dict[str, Any]:
+    """Return the user's "uid", what it has "reached", and the "commands", which all may read.
+
+    Skips the test without root, or without a Python that every user can run."""
+    python = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")
+    if os.getuid() != 0 or python is None:
+        pytest.skip("only root can try as another user, with a Python of the system's")
+    done = subprocess.run(
+        [python, "-S", "-c", _ATTEMPTS],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 @only_outside
@@ -157,7 +213,11 @@ class TestHarnessInside:
         """A process under another user id, with the places of everything."""
         assert len(told["pids"]) >= 5
         found = try_as_stranger(
-            ports=[*told["ports"], NOBODYS], directories=[told["directory"]], pids=told["pids"]
+            {
+                "ports": [*told["ports"], NOBODYS],
+                "directories": [told["directory"]],
+                "pids": told["pids"],
+            }
         )
         assert found["uid"] == NOBODY
         reached = found["reached"]
