@@ -236,7 +236,6 @@ def test_the_first_is_away_from_its_first_loss_until_its_next_batch() -> None:
 
 
 T, S = Stability.TENTATIVE, Stability.STABLE
-FOR_EVER = math.inf
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,7 @@ FOR_EVER = math.inf
             [(4, 12.0, T), (4, 15.0, S)],
             id="a second loss shows what the first one did not",
         ),
-        pytest.param([(1, 4.5, T)], [(4.0, FOR_EVER)], [(1, 4.5, T)], id="of the second alone"),
+        pytest.param([(1, 4.5, T)], [(4.0, math.inf)], [(1, 4.5, T)], id="of the second alone"),
     ],
 )
 def test_a_reader_shows_tentative_results_while_the_first_is_away(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,12 +27,12 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "cpu_count", lambda: 2)
 
 
-def twin(idle: Sequence[float], *, judge_cores: float = 0.1, **changes: Any) -> PassRecord:
+def twin(idle: Sequence[float], *, judge_cores: float = 0.1) -> PassRecord:
     """Return a twin in which that share of two cores was idle, second by second."""
     at_s = np.arange(len(idle) + 1, dtype=float)
     idle_s = np.concatenate([[100.0], 100.0 + 2 * np.cumsum(idle)])
     machine = pd.DataFrame({"at_s": at_s, "idle_s": idle_s, "judge_s": judge_cores * at_s})
-    return replace(record(name="twin", **changes), machine=machine)
+    return replace(record(name="twin"), machine=machine)
 
 
 def test_a_quarter_of_the_cores_is_idle_over_the_load_and_in_every_ten_seconds() -> None:

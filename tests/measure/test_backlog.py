@@ -9,9 +9,9 @@ from harness.measure.backlog import FEWEST, backlog, slope_per_s
 RATE = 1_000
 
 
-def batches(share: float, *, every_s: float = 2.0, until_s: float = 20.0) -> pd.DataFrame:
+def batches(share: float, *, every_s: float = 2.0) -> pd.DataFrame:
     """Return batches at an interval, each with that share of the records since the last one."""
-    at_s = np.arange(every_s, until_s + every_s / 2, every_s)
+    at_s = np.arange(every_s, 20.0 + every_s / 2, every_s)
     return pd.DataFrame({"at_s": at_s, "rows": [round(share * RATE * every_s)] * len(at_s)})
 
 

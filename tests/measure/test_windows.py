@@ -18,9 +18,9 @@ from harness.measure.windows import (
 )
 
 
-def windows(latency_s: Mapping[int, float], *, until: int = 30, usual: float = 1.0) -> pd.DataFrame:
+def windows(latency_s: Mapping[int, float], *, usual: float = 1.0) -> pd.DataFrame:
     """Return a window due every second, with latency ``usual`` or its own in ``latency_s``."""
-    due = np.arange(0.0, until)
+    due = np.arange(0.0, 30)
     latency = np.array([latency_s.get(int(at), usual) for at in due])
     return pd.DataFrame({"due_s": due, "complete_s": due + latency, "latency_s": latency})
 

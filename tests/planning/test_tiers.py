@@ -26,14 +26,14 @@ from tests.topology.strategies import SMALL
 NETWORK = paper_network()
 
 
-def application(gateways: int = 14) -> list[PlacedTask]:
+def application() -> list[PlacedTask]:
     """Return the paper's accident detection: a filter per gateway, two aggregators, a sink."""
     filters = [
         PlacedTask(
             name=f"filter{number}", demand=0.4, input_rate=100, pinned=f"gateway{number}",
             failure_probability=0.01,
         )
-        for number in range(gateways)
+        for number in range(14)
     ]  # fmt: skip
     aggregators = [
         PlacedTask(

@@ -31,9 +31,10 @@ from harness.results.reach import (
 from harness.running.code import names_of, roots_of
 from harness.running.discovery import all_experiments
 from tests.levels import deep
+from tests.there import there
 
 ROOTS = {e.measurement.id: roots_of(e.measurement, BACKENDS["local"]) for e in all_experiments()}
-WORKER_KILL, PLANNING = ROOTS["stock/worker-kill"], ROOTS["ppa/multi-query"]
+WORKER_KILL = ROOTS["stock/worker-kill"]
 FLINK, PEERS, TASKS = "intervals/flink-live", "live/peers", "live/recovery"
 LIVE = {FLINK, PEERS, TASKS, "stock/worker-kill"}
 SOME = [*sorted(LIVE), "ppa/multi-query"]
@@ -226,13 +227,10 @@ def halves(path: Path) -> tuple[list[ast.stmt], list[ast.stmt]]:
 
 
 MEASUREMENTS = (MEASUREMENT, LIVE_MEASUREMENT)
+FIGURES = sorted((ROOT / "experiments").glob("*/[!_]*.py"))
 
 
-def modules_of_figures() -> list[Path]:
-    return sorted((ROOT / "experiments").glob("*/[!_]*.py"))
-
-
-@pytest.mark.parametrize("path", modules_of_figures(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
 def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
     """The measuring halves come first, the rest after a line that marks it."""
     text = path.read_text()
@@ -283,24 +281,21 @@ def test_nothing_runs_that_is_not_reached(name: str) -> None:
 
 
 def uses_of(module: str) -> frozenset[str]:
-    path = reach._file(module)
-    assert path is not None
-    return reach._parsed(path, 0).uses
+    return reach._parsed(there(reach._file(module)), 0).uses
 
 
 def bound_in(module: str) -> list[str]:
-    path = reach._file(module)
-    assert path is not None
-    return [name for each in ast.parse(path.read_text()).body for name in reach._bound(each)]
+    body = ast.parse(there(reach._file(module)).read_text()).body
+    return [name for each in body for name in reach._bound(each)]
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["removed", "added"])
 def test_a_class_that_comes_or_goes_counts(
     checkout: Path, unchanged: Mapping[str, str], gone: bool
 ) -> None:
-    there = checkout / "harness/engines/flink/classes/faultline/Paced.class"
-    new = there.parents[1] / "Paced.class"
-    with other_content(there, None) if gone else other_content(new, there.read_bytes()):
+    shipped = checkout / "harness/engines/flink/classes/faultline/Paced.class"
+    new = shipped.parents[1] / "Paced.class"
+    with other_content(shipped, None) if gone else other_content(new, shipped.read_bytes()):
         assert differing(unchanged) == {FLINK, PEERS}
 
 

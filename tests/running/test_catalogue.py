@@ -12,6 +12,7 @@ from harness.running import catalogue
 from harness.running.catalogue import listed, needs
 from harness.running.discovery import all_experiments
 from tests.running.test_execution import SMOKE, make
+from tests.there import there
 from tests.toys import toy
 
 
@@ -47,13 +48,10 @@ def test_what_runs_needed_is_the_most_of_the_newest_campaign(tmp_path: Path) -> 
     assert needs("stock/toy", tmp_path) is None
     store = RecordStore(tmp_path)
     make(store, toy(), settings=SMOKE)
-    found = needs("stock/toy", tmp_path)
-    assert found is not None
+    found = there(needs("stock/toy", tmp_path))
     assert found.profile == "smoke"
-    assert found.peak_memory_bytes is not None
-    assert found.peak_memory_bytes > 10e6
+    assert there(found.peak_memory_bytes) > 10e6
     assert found.disk_bytes is not None
     make(store, toy(), settings=replace(SMOKE, root_seed=2))
-    again = needs("stock/toy", tmp_path)
-    assert again is not None
+    again = there(needs("stock/toy", tmp_path))
     assert again.seconds != found.seconds, "the runs of another seed are not added"
