@@ -17,8 +17,6 @@ import pytest
 
 from harness.results.provenance import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:

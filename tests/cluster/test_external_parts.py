@@ -195,7 +195,6 @@ PROCESSES = {
 }
 
 
-@pytest.mark.slow
 def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: Path) -> None:
     nodes = nodes_of_files(tmp_path, per_worker=2, **PROCESSES)
     assert [node.name for node in nodes.nodes] == ["r1n1", "r1n2", "r1n3", "r1n4", "r2n1", "r2n2"]
@@ -218,7 +217,6 @@ def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: P
     assert all(nodes.alive().values())
 
 
-@pytest.mark.slow
 def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) -> None:
     """No command ends before all have begun, so commands in turn would wait for ever."""
     meet = (
@@ -243,7 +241,6 @@ def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) ->
     assert nodes.alive()["r1n3"], "its worker lives on"
 
 
-@pytest.mark.slow
 def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
     nodes = nodes_of_files(tmp_path, per_worker=2, pause="true", resume="true", **PROCESSES)
     rack = [node for node in nodes.nodes if node.rack == "r1"]
@@ -258,7 +255,6 @@ def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
     assert list(nodes.clocks()) == [node.name for node in nodes.nodes]
 
 
-@pytest.mark.slow
 def test_a_kill_counts_only_when_the_node_is_down_after_it(tmp_path: Path) -> None:
     nodes = nodes_of_files(tmp_path)
     nodes.demand_up()
@@ -273,7 +269,6 @@ def test_a_kill_counts_only_when_the_node_is_down_after_it(tmp_path: Path) -> No
     assert not nodes.apply(Action.RESTART, first)[0].reached
 
 
-@pytest.mark.slow
 def test_what_is_silent_is_not_alive_and_is_mended_by_restore(tmp_path: Path) -> None:
     nodes = nodes_of_files(tmp_path, cut="true", heal=f"touch {tmp_path}/healed-{{host}}")
     assert nodes.apply(Action.CUT, nodes.nodes[:1])[0].reached
@@ -283,7 +278,6 @@ def test_what_is_silent_is_not_alive_and_is_mended_by_restore(tmp_path: Path) ->
     assert (tmp_path / "healed-a").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kill", "words"),
     [
@@ -340,7 +334,6 @@ def test_executors_clocks_and_storage_are_checked() -> None:
         check_storage({**answer, "stored": None, "error": "No FileSystem for scheme"}, "s3a://x")
 
 
-@pytest.mark.slow
 def test_clocks_and_usage_are_what_the_commands_say(tmp_path: Path) -> None:
     nodes = nodes_of_files(tmp_path, usage="echo '{{\"cpu_s\": 2.5}}'")
     nodes.check_clocks()
@@ -389,7 +382,6 @@ def test_an_executor_that_would_run_something_else_is_refused(
         check_executors([right, {**right, **change}], "mine", "image")
 
 
-@pytest.mark.slow
 def test_the_archive_is_this_checkout_and_says_so(tmp_path: Path) -> None:
     path = write_archive(tmp_path, REPOSITORY)
     assert path.name == ARCHIVE
@@ -398,7 +390,6 @@ def test_the_archive_is_this_checkout_and_says_so(tmp_path: Path) -> None:
         assert archive.read("harness/fingerprint.txt").decode() == of_sources(REPOSITORY)
 
 
-@pytest.mark.slow
 def test_a_broker_that_nobody_reaches_is_told_and_leaves_nothing_to_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

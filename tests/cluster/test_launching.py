@@ -18,8 +18,6 @@ from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import eventually, silent
 from tests.there import there
 
-pytestmark = pytest.mark.slow
-
 
 class Script(Server):
     """A server that runs Python text and answers after a line in its log."""

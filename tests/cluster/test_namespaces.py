@@ -69,7 +69,6 @@ v-r1w1:     700       5    0    0    0     0          0         0      900      
 
 
 @only_outside
-@pytest.mark.slow
 def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
     """A SIGKILL of a harness leaves no holder, so no namespace and no bridge."""
     if why := why_not():

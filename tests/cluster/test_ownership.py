@@ -25,8 +25,6 @@ from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import cluster_of, end_run, family, silent
 from tests.there import there
 
-pytestmark = pytest.mark.slow
-
 OWN = there(identify(os.getpid()))
 DEAD = ProcessIdentity(pid=OWN.pid, started_ticks=OWN.started_ticks - 1)
 """A process that had our pid before us."""

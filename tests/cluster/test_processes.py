@@ -28,8 +28,6 @@ from harness.cluster.processes import (
 from tests.cluster.helpers import eventually, family, marked_environment
 from tests.there import there
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def run() -> str:

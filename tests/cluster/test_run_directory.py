@@ -27,7 +27,6 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
         make_place(tmp_path, name)
 
 
-@pytest.mark.slow
 def test_only_directories_of_dead_executors_are_removed(tmp_path: Path) -> None:
     living, dead = (tmp_path / "work" / "r1w1.1" / "app-1" / number for number in "01")
     spilling, spilled = (tmp_path / "spark-local" / "spark-a" / f"executor-{n}" for n in "01")

@@ -13,7 +13,6 @@ from harness.environment.doctor import Status
 from harness.errors import EnvironmentFailure
 
 
-@pytest.mark.slow
 def test_what_is_missing_is_a_warning_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise EnvironmentFailure("no Docker daemon answers", remedy="start one")

@@ -31,8 +31,6 @@ from harness.errors import UsageError
 from tests.cluster.helpers import FAMILY, eventually, silent
 from tests.there import there
 
-pytestmark = pytest.mark.slow
-
 
 class FakeWorker(Server):
     """A family of Python processes that "registers" as soon as its child runs."""

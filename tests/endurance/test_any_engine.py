@@ -61,7 +61,6 @@ def endurance(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AnyEn
         )
 
 
-@pytest.mark.slow
 def test_an_engine_that_survives_its_kills_has_nothing_wrong(endurance: AnyEndurance) -> None:
     counts = endurance.until(1)
     assert counts.kills >= 1
@@ -69,7 +68,6 @@ def test_an_engine_that_survives_its_kills_has_nothing_wrong(endurance: AnyEndur
     assert counts.failures == 0
 
 
-@pytest.mark.slow
 def test_a_lost_and_a_wrong_result_are_counted(
     endurance: AnyEndurance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

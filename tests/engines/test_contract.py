@@ -67,7 +67,6 @@ class OnLocalCluster(EngineContract):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 class TestStock(OnLocalCluster):
     kind, workload, setup = find_engine("structured"), WORDS, Setup(scheme="checkpoint", brief=True)
     spec = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=1024)
@@ -75,7 +74,6 @@ class TestStock(OnLocalCluster):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 class TestTasks(OnLocalCluster):
     kind, workload = find_engine("tasks"), WORDS
     setup, spec = Setup(scheme="checkpoint", parameters=PARAMETERS), SPEC

@@ -102,7 +102,6 @@ QUERIES = {
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_refusal_names_reason_line_and_remedy(
     spark: SparkSession, tmp_path: Path, query: str

@@ -451,7 +451,6 @@ def test_only_all_records_are_an_answer(code: int | None, said: str, status: Sta
 
 @pytest.mark.cluster
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.long
 def test_the_pair_of_the_lock_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -95,7 +95,6 @@ def live_run(scheme: str, schedule: Schedule) -> LiveRun:
     )
 
 
-@pytest.mark.slow
 def test_what_a_machine_holds_is_found_by_the_same_passes(
     toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +113,6 @@ def test_what_a_machine_holds_is_found_by_the_same_passes(
     assert GridScale.read(outcome.values) == GridScale()
 
 
-@pytest.mark.slow
 def test_a_pass_keeps_its_conditions_and_an_engine_that_is_slow_by_itself_has_not_stalled(
     toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +136,6 @@ def test_a_pass_keeps_its_conditions_and_an_engine_that_is_slow_by_itself_has_no
     assert record.conditions["other_clusters"] == 1
 
 
-@pytest.mark.slow
 def test_an_engine_that_dies_while_the_load_runs_did_not_recover(
     toy_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -156,7 +153,6 @@ class TestToyKind(EngineKindContract):
     kind, workload = ToyKind(), WORKLOAD
 
 
-@pytest.mark.slow
 class TestToy(EngineContract):
     kind, workload, setup = ToyKind(), WORKLOAD, Setup(scheme="wait")
     interval_s, load_s, kill_s, away_s = 0.1, LOAD_S, 0.7, 0.5

@@ -64,7 +64,6 @@ def experiment() -> Experiment:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.deep
 def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

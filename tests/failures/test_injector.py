@@ -69,7 +69,6 @@ def test_events_happen_in_order_and_are_recorded() -> None:
     assert all(str(pid) in row["pids"] for pid in pids), "who was killed can be looked up"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("prepares", [False, True])
 def test_a_slow_look_for_processes_counts_as_lateness_unless_it_comes_before(
     prepares: bool,

@@ -36,7 +36,6 @@ def hosted(code: tables.TableProgram, sources: dict[str, pa.Table]) -> Program:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("workload", [WORDS, CUP], ids=lambda workload: workload.name)
 def test_stable_output_is_what_the_operators_give_without_failures(

@@ -21,8 +21,6 @@ from harness.load.profile import RateProfile
 from tests.cluster.helpers import eventually
 from workloads.base import Reference
 
-pytestmark = pytest.mark.slow
-
 
 class Broker:
     """An endpoint without credentials."""

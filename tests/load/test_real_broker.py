@@ -22,7 +22,7 @@ from harness.measure.collector import Collector
 from tests.cluster.helpers import eventually
 from tests.load.test_generator import generate, stream
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.deep]
+pytestmark = [pytest.mark.cluster, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

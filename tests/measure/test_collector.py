@@ -38,7 +38,6 @@ def test_everything_is_read_in_the_order_of_arrival() -> None:
     broker.close()
 
 
-@pytest.mark.slow
 def test_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "_LOOK_UP_S", 0.2)
     nobody = {"bootstrap.servers": "127.0.0.1:1"}

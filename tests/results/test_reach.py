@@ -244,7 +244,6 @@ def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
     assert all(marked > text.find(f"{name} = ") for name in MEASUREMENTS if above)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["ppa.multi_query", *deep("ppa.query_fidelity", "intervals.adaptive", "dpc.properties")]
 )

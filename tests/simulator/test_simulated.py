@@ -21,7 +21,6 @@ def run_seed(seed: int, scheme: str | None = None, topology: str | None = None) 
     require_right(simulate(draw(seed, scheme=scheme, topology=topology)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_random_schedules_of_every_scheme(scheme: str) -> None:
     """The seeds before these are run for their traces (tests/golden)."""
@@ -29,13 +28,11 @@ def test_random_schedules_of_every_scheme(scheme: str) -> None:
         run_seed(seed, scheme)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_random_schedules_of_the_recovery_topology(scheme: str) -> None:
     run_seed(1, scheme, "recovery")
 
 
-@pytest.mark.slow
 def test_a_replica_with_a_full_outbox_has_caught_up_as_far_as_it_can() -> None:
     """Else nobody acknowledges its output: it is served only after the queue is empty."""
     run_seed(1651216535095365715, scheme="dpc")
@@ -78,7 +75,6 @@ def test_shrinking_leaves_out_what_does_not_matter() -> None:
     assert set(shrink(options, fails)) == wanted
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_sabotage_is_found(mutation: Mutation) -> None:
     """The seed is the first of 0..999 that showed it, so that the search is not repeated.

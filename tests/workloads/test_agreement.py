@@ -182,7 +182,6 @@ def test_operators_equal_counting_by_hand(name: str, data: st.DataObject, batch_
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(

@@ -244,7 +244,6 @@ REFUSED = {
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_job_is_refused_with_its_cause(spark: SparkSession, tmp_path: Path, name: str) -> None:
     changes, what, remedy = REFUSED[name]
@@ -296,7 +295,6 @@ ACCEPTED = {
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_job_is_accepted(spark: SparkSession, tmp_path: Path, name: str) -> None:
     found = sampled(spark, job(tmp_path, **ACCEPTED[name]))
@@ -311,7 +309,6 @@ def test_a_job_is_accepted(spark: SparkSession, tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_setting_of_the_command_reaches_the_sample(spark: SparkSession, tmp_path: Path) -> None:
     workload = job(tmp_path, **ACCEPTED["the other policy"])
     with pytest.raises(UsageError, match="late records were dropped"):

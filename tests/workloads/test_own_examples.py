@@ -69,7 +69,6 @@ def test_times_are_sent_with_all_of_their_digits(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_an_example_runs_over_a_sample(spark: SparkSession, here: Path, name: str) -> None:
     workload = load_workload_file(here / f"{name}.py")

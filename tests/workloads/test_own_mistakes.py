@@ -34,7 +34,6 @@ AT_US, STREAMS = 1_577_836_800_000_007, 'sources["orders"].isStreaming'
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

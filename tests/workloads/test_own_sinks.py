@@ -50,7 +50,6 @@ def ran(spark: SparkSession, workload: Workload, tmp_path: Path) -> sample_strea
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "again"),
     [
@@ -84,7 +83,6 @@ REFUSED = {
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_sink_is_refused_with_its_cause(spark: SparkSession, tmp_path: Path, name: str) -> None:
     change, what = REFUSED[name]
@@ -100,7 +98,6 @@ def test_a_sink_and_its_reader_go_together(tmp_path: Path, more: dict[str, objec
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_row_is_readable_since_the_commit_of_its_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -123,7 +120,6 @@ def test_a_row_is_readable_since_the_commit_of_its_file(
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_reader_may_name_the_time_itself(spark: SparkSession, tmp_path: Path) -> None:
     at = "TIMESTAMP'2020-01-01 00:00:07'"
     timed = (READ, f'{READ}.distinct().selectExpr("*", "{at} AS readable_at")')

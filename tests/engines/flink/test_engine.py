@@ -60,7 +60,6 @@ def the_jars(pattern: str = "*.jar") -> list[Path]:
     return sorted((wheel / "pyflink" / "lib").glob(pattern))
 
 
-@pytest.mark.slow
 def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
     require_compiled(SOURCES, CLASSES, the_jars(), tmp_path)
 
@@ -111,7 +110,6 @@ def of(given: FlinkParameters) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.slow
 def test_flink_knows_every_setting() -> None:
     """It ignores a name that it does not know."""
     known = b""

@@ -47,7 +47,6 @@ def the_jars() -> list[Path]:
         pytest.skip(missing.what.splitlines()[0])
 
 
-@pytest.mark.slow
 def test_the_shipped_class_is_that_of_its_source(tmp_path: Path) -> None:
     require_compiled(SOURCES, CLASSES, the_jars(), tmp_path)
 

@@ -41,7 +41,6 @@ class TestMadeUpKind(EngineKindContract):
     kind, workload = described(DESCRIPTION), WORKLOAD
 
 
-@pytest.mark.slow
 class TestMadeUp(EngineContract):
     kind, workload, setup = described(DESCRIPTION), WORKLOAD, Setup(scheme=SCHEME)
     load_s, kill_s, away_s, interval_s = 3.0, 1.2, 0.3, 0.1
@@ -78,7 +77,6 @@ def failure_of(text: str, place: Path) -> FaultlineError:
     return caught.value
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "kind", "words", "remedy"),
     [
@@ -108,7 +106,6 @@ def test_an_engine_that_does_not_keep_its_part_is_named(
     assert remedy in error.remedy
 
 
-@pytest.mark.slow
 def test_a_pass_does_not_begin_with_other_settings_than_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +183,6 @@ def test_a_changed_program_is_another_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
 @pytest.mark.long
 def test_an_engine_of_ones_own_from_its_file_to_the_page(tmp_path: Path) -> None:
     """It loses its state; the first kill of this seed hits a node that does nothing."""

@@ -133,7 +133,6 @@ def replicated(engine: TaskEngine) -> set[int]:
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> None:
     """Send 150 and 50 lines a second, and after 4 s the other way round.
 

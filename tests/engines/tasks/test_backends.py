@@ -26,7 +26,6 @@ from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 
 @pytest.mark.cluster
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.long
 class TasksOnBackend:
     """Workers and nodes that are killed, with checkpoints and with replicas."""

@@ -21,7 +21,7 @@ from workloads.base import TASKS, Reference, Workload
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 HERE = Path(__file__).resolve()
 

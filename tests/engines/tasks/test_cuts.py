@@ -18,7 +18,7 @@ from harness.protocol.effects import CopyEvent
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
 from tests.engines.tasks.live import SPEC, endurance, own_state, started, trial
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 
 SUSPECT_S = 1.0
 

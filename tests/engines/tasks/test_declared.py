@@ -13,7 +13,7 @@ from harness.engines.tasks.pacing import Links
 from harness.protocol.effects import CopyEvent
 from tests.engines.tasks.live import NODES, WORDS, OnceRestorable, kill, trial
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 
 PLACEMENT = (0, 1, 2, 3, 0, 1, 2)
 """Task to node: split, lower and count twice, then collect."""

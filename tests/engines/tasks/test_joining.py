@@ -67,7 +67,6 @@ def ready_there(engine: TaskEngine) -> set[int]:
 
 @pytest.mark.cluster
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.deep
 def test_a_worker_joins_while_it_runs(
     cluster: LocalCluster, engine: TaskEngine, tmp_path: Path

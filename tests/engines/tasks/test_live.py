@@ -11,7 +11,7 @@ from harness.engines.tasks.engine import TaskEngine
 from tests.engines.tasks.live import endurance, kill, trial
 from tests.levels import amount
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
 @pytest.mark.deep  # `test_fleet` kills the process, and the virtual host its connections

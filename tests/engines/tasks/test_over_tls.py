@@ -22,7 +22,7 @@ from harness.errors import EnvironmentFailure
 from tests.engines.tasks.live import SPEC, kill, own_state, passed, started
 from tests.experiments.stock.test_real_kill import POINT, OneRun
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 
 REQUIRED = "listener.name.client.ssl.client.auth=required\n"
 """Without the listener's name, a listener with SASL requires no certificates of clients."""

@@ -161,7 +161,6 @@ def test_any_text_can_be_written(words: list[str | None]) -> None:
     assert [json.loads(row) for row in rows] == table.to_pylist()
 
 
-@pytest.mark.slow
 def test_a_broker_carries_every_form() -> None:
     """Results in bulk, tentative ones one by one, and entries without a value."""
     broker, lost = Broker(), []

@@ -21,7 +21,7 @@ from tests.engines.tasks.live import PARAMETERS, WORDS, OnceRestorable, kill, tr
 from workloads.base import Workload
 from workloads.worldcup import world_cup
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 SECONDS, TENTATIVE_SECONDS = 4.5, 6.5
 WORKLOADS: dict[str, Workload] = {

@@ -30,8 +30,6 @@ from harness.environment.redis_server import find_redis
 from harness.errors import EnvironmentFailure, FaultlineError
 from tests.engines.tasks.kit import in_a_loop
 
-pytestmark = pytest.mark.slow
-
 MEMORY = 16 << 20
 WORD = "for-this-test-only"
 CONTRACT: list[Callable[..., Awaitable[None]]] = []
