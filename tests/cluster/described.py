@@ -25,6 +25,9 @@ def describe(local: LocalCluster, directory: Path) -> Path:
         "spark": local.spark_access().secret,
     }.items():
         (directory / name).write_text(f"{text}\n")
+    workers = {node.worker: node for node in local.nodes()}
+    for worker in workers:  # `foreign.py` notes the process that it starts
+        (directory / f"{worker}.pid").write_text(f"{daemons[worker].pid}\n")
     document: dict[str, Any] = {
         "kafka": {
             "bootstrap": local.kafka.bootstrap,
@@ -51,9 +54,9 @@ def describe(local: LocalCluster, directory: Path) -> Path:
                 "rack": node.rack,
                 "host": node.host,
                 "unit": node.worker,
-                "pid_file": str(pid_file(directory, daemons[node.worker].pid, node.worker)),
+                "pid_file": str(directory / f"{node.worker}.pid"),
             }
-            for node in {node.worker: node for node in local.nodes()}.values()
+            for node in workers.values()
         ],
         "commands": {
             # Asked often, so no Python starts for it. What was killed and not waited for is down.
@@ -69,11 +72,4 @@ def describe(local: LocalCluster, directory: Path) -> Path:
     }
     path = directory / "foreign.yaml"
     path.write_text(yaml.safe_dump(document))
-    return path
-
-
-def pid_file(directory: Path, pid: int, worker: str) -> Path:
-    """Note a worker's process in a file; `foreign.py` notes the one that it starts."""
-    path = directory / f"{worker}.pid"
-    path.write_text(f"{pid}\n")
     return path
