@@ -11,13 +11,6 @@ from harness.errors import UsageError
 from workloads.base import RecordSource
 
 
-@pytest.fixture
-def poem(tmp_path: Path) -> Path:
-    path = tmp_path / "poem.txt"
-    path.write_text("one\n\ntwo\n   \nthree\nfour\nfive\n")
-    return path
-
-
 @pytest.mark.parametrize(
     ("content", "offset"), [(b"good\n\0bad", 5), (b"caf\xe9 noir", 3), (b"ok \xc3\x28", 3)]
 )
@@ -50,7 +43,9 @@ def test_directories_are_walked_in_order_without_hidden_files(tmp_path: Path) ->
     assert found == ["b.txt", "a/c.txt", "a/z.txt"]
 
 
-def test_records_are_the_text_in_order_dealt_to_the_partitions(poem: Path) -> None:
+def test_records_are_the_text_in_order_dealt_to_the_partitions(tmp_path: Path) -> None:
+    poem = tmp_path / "poem.txt"
+    poem.write_text("one\n\ntwo\n   \nthree\nfour\nfive\n")
     source = TextLines(paths=[str(poem)], partitions=2, seed=7)
     assert isinstance(source, RecordSource)
     dealt = [source.payloads(i % 2, i // 2, 1)[0] for i in range(5)]

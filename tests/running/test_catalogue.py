@@ -16,16 +16,13 @@ from tests.there import there
 from tests.toys import toy
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_the_list_is_that_of_the_experiments_also_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "faultline" / "catalogue"
-
-
-def test_the_list_is_that_of_the_experiments_also_from_the_cache(cache: Path) -> None:
     made = listed()
     assert [each.id for each in made] == [each.id for each in all_experiments()]
-    (file,) = cache.iterdir()
+    (file,) = (tmp_path / "faultline" / "catalogue").iterdir()
     assert listed() == made
     file.write_text("spoilt")
     assert listed() == made, "made anew"
