@@ -95,7 +95,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "none.yaml cannot be read" in refusal(done).what
 
 
-@pytest.mark.slow
 def test_draws_the_plan(tmp_path: Path) -> None:
     picture = tmp_path / "plan.svg"
     planned("--budget", "5", "--draw", str(picture))

@@ -38,7 +38,6 @@ def test_bad_input_says_what_to_do(arguments: list[str], message: str, remedy: s
     assert remedy in error.remedy
 
 
-@pytest.mark.slow
 def test_a_violation_is_made_small_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Publisher.stable
 

@@ -33,7 +33,6 @@ def loaded(*words: str) -> frozenset[str]:
     return HEAVY & set(done.stderr.splitlines()[-1].split())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "allowed"),
     [

@@ -99,7 +99,6 @@ def test_without_a_place_for_it_a_command_runs_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_second_sample_finds_the_jvm_of_the_first(place: Path, tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text(FILE)
     command = [sys.executable, "-P", "-m", "harness.cli", "try", "orders.py", "--sample-only"]

@@ -45,7 +45,6 @@ def test_certificates_of_the_user_make_a_store(tmp_path: Path) -> None:
     assert b"not looked into here" in store.read_bytes()
 
 
-@pytest.mark.slow
 @pytest.mark.spark
 def test_java_reads_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """keytool, which checks the seal, lists the certificates that Python's ssl finds."""

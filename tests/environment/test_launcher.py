@@ -14,8 +14,6 @@ import pytest
 
 from tests.environment.conftest import Script
 
-pytestmark = pytest.mark.slow  # each start is a handful of processes
-
 LAUNCHER = Path(__file__).parents[2] / "faultline"
 TOOLS = ("sh", "cat", "cmp", "cp", "dirname", "mkdir", "mv", "readlink", "rm", "sleep")
 

@@ -60,7 +60,6 @@ def test_altered_binary_is_fetched_again_and_never_run(
     assert not (tmp_path / "was-run").exists()
 
 
-@pytest.mark.slow
 def test_the_wheel_of_another_python_serves(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

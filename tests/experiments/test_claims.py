@@ -118,7 +118,6 @@ def _repeated(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(copies, ignore_index=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("experiment", CHANGED, ids=lambda each: str(each.id))
 def test_each_claim_can_hold_and_fail(experiment: Experiment) -> None:
     tables = shipped_tables().get(experiment.id)
@@ -139,7 +138,6 @@ NAMES_ON_Y = {"intervals/adaptive", "dpc/properties", "live/layout"}
 """Figures with names, not quantities, along an axis."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("experiment", all_experiments(), ids=lambda each: str(each.id))
 def test_every_figure_that_ships_is_drawn_with_units(experiment: Experiment) -> None:
     tables = shipped_tables().get(experiment.id)

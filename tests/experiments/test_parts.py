@@ -44,7 +44,6 @@ def parts(points: Sequence[Point], whole: Results) -> Iterator[tuple[str, Result
             yield name, Results(frame, whole.directories)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("experiment", by_cost(COMPUTED))
 def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
     whole = smoke_results(experiment.measurement)
@@ -53,7 +52,6 @@ def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment
     try_parts(experiment, experiment.grid[Profile.SMOKE], whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("experiment", LIVE, ids=lambda each: each.id)
 def test_any_part_of_a_live_grid_is_tabulated_drawn_and_judged(experiment: Experiment) -> None:
     name, grid = experiment.measurement.id, experiment.grid[Profile.QUICK]

@@ -20,7 +20,6 @@ from tests.simulator.trace_of_seed import trace as protocol_trace
 TRACES = {"protocol": protocol_trace, "host": host_trace}
 
 
-@pytest.mark.slow
 @pytest.mark.deep
 @pytest.mark.xdist_group("shipped")
 @pytest.mark.parametrize("kind", ["verdicts", "tables", "kills"])
@@ -28,7 +27,6 @@ def test_the_records_that_ship_say_the_same(kind: str) -> None:
     assert not differing(kind, KINDS[kind]()), RENEW
 
 
-@pytest.mark.slow
 @pytest.mark.deep
 @pytest.mark.xdist_group("shipped")
 def test_the_readme_has_the_findings_of_the_records_that_ship() -> None:
@@ -38,7 +36,6 @@ def test_the_readme_has_the_findings_of_the_records_that_ship() -> None:
     assert readme == in_readme(readme, found, site), "renew it: ./faultline site --shipped"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "scheme"),
     [

@@ -35,7 +35,6 @@ def test_a_value_that_means_nothing_is_named(name: str) -> None:
         IntervalTuner(**{**good, name: 0.0})
 
 
-@pytest.mark.slow
 def test_a_fixed_interval_without_drift_is_the_closed_form() -> None:
     system = CheckpointedSystem(
         cost_s=2.0, failure_rate_per_s=1 / 600.0, restart_s=20.0, depth=2, delay_s=1.0

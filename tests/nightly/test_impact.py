@@ -57,7 +57,6 @@ def test_the_command_names_measurements_and_hours(
     assert "measuring them again takes about" in done.output
 
 
-@pytest.mark.slow
 def test_a_tree_computes_the_code_of_its_measurements() -> None:
     measurement = find([FEW[0]])[0].measurement
     codes = fingerprints(working_tree(), [(measurement.id, ""), ("ppa/none", "")])

@@ -31,7 +31,6 @@ def code(notebook: Path) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "notebook",
     [

@@ -24,7 +24,6 @@ from tests.toys import square, toy
 
 BROWSER = find_browser() or ""
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.deep,
     pytest.mark.skipif(not BROWSER, reason="no Chromium on this machine: the look is not checked"),
 ]

@@ -14,8 +14,6 @@ from harness.results.archive import pack, readable
 from harness.results.library import SHIPPED
 from tests.pages.parser import Page, dangling
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def pages(site: WrittenSite) -> dict[Path, Page]:

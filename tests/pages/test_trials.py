@@ -32,7 +32,6 @@ def value(trial: Trial, options: str) -> float:
     return fmean(values)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "trial",
     [

@@ -45,7 +45,6 @@ def test_table_2_by_hand() -> None:
     assert two == pytest.approx(1000 * 2e-6 + 2 * 5000 * 22e-6)
 
 
-@pytest.mark.slow
 def test_a_late_burst_is_old_while_a_node_stabilizes() -> None:
     """The node behind one that delays must not count from the arrival of its burst."""
     tentative = {}
@@ -63,7 +62,6 @@ def test_a_late_burst_is_old_while_a_node_stabilizes() -> None:
     assert tentative[True] > tentative[False]
 
 
-@pytest.mark.slow
 def test_suspending_throughout_blocks_for_the_whole_failure() -> None:
     measured = _shared.measure(
         _shared.Setting(

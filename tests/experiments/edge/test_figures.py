@@ -12,7 +12,6 @@ from harness.planning.schedulers import replica_of
 from tests.experiments.smoke import smoke_table
 
 
-@pytest.mark.slow
 def test_seeds_that_disagree_leave_the_lowest_latency_undecided() -> None:
     """Of four seeds two gave full replication 0.05 s less than RPPG+RAS, and two as much."""
     one = smoke_table(latency.EXPERIMENT).copy()

@@ -239,7 +239,6 @@ def test_batches_are_halved_by_their_end() -> None:
     assert _ladder.batch_halves_s(one, from_s=4.0) == (3.0, 2.0)
 
 
-@pytest.mark.slow
 def test_a_ladder_of_a_toy_engine(
     toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,6 @@ def verdicts_of(name: str, table: pd.DataFrame) -> dict[str, Verdict]:
     return {each.id: each for each in verdicts(FIGURES[name], table.copy())}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "lead"),
     [("ahead", "lead"), ("joins", "over_next"), ("skew", "over_next_in_mean")],
@@ -56,7 +55,6 @@ def test_closeness_on_full_topologies_is_that_of_the_plans_by_increase(
     assert verdicts_of("ppa/random-topologies", table)["close-on-full"].word is word
 
 
-@pytest.mark.slow
 def test_inputs_that_disagree_leave_open_whether_greedy_is_last() -> None:
     table = smoke_table(FIGURES["ppa/query-fidelity"])
     behind = table.assign(accuracy=table["planner"].map({"dp": 0.8, "sa": 0.8, "greedy": 0.5}))
@@ -74,7 +72,6 @@ def test_inputs_that_disagree_leave_open_whether_greedy_is_last() -> None:
     assert word(0, 1, 2, 3, 4, 5) is Word.DOES_NOT_HOLD
 
 
-@pytest.mark.slow
 def test_a_sink_that_is_somewhere_ahead_and_nowhere_behind() -> None:
     """Of two seeds one refuted the sentence by a mean of 0.006 over ten topologies."""
     table = smoke_table(FIGURES["ppa/planner-readings"]).copy()

@@ -23,7 +23,7 @@ from tests.experiments.judging import broken
 from tests.experiments.smoke import Unrecorded
 
 # The contract of engines kills a worker under stock Spark, too, with less around it.
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 POINT = worker_kill.EXPERIMENT.grid[Profile.SMOKE][0]
 

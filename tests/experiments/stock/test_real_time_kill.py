@@ -19,7 +19,6 @@ POINT = EXPERIMENT.grid[Profile.SMOKE][0]
 
 @pytest.mark.cluster
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_killed_worker_ends_the_query_and_its_last_values_are_right(tmp_path: Path) -> None:
     context = OneRun(tmp_path)
