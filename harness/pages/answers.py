@@ -67,6 +67,8 @@ class Outages:
     where: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     """The label of each scheme that is taken; by default all are, with their engines."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """Words for engines, where those of the table are not a reader's."""
     best_of: Sequence[str] = ()
     """Schemes of which ``{best}`` in a sentence names the one with the shortest outage."""
 
@@ -79,9 +81,10 @@ class Outages:
         numbers = {}
         for row in rows:
             both = f"{row['engine']}, {row['scheme']}"
+            engine = self.engines.get(row["engine"], row["engine"])
             low, high = row["interval_s"] or (None, None)
             numbers[row["scheme"] if self.labels else both] = Number(
-                label=self.labels.get(row["scheme"], row["engine"] if alike else both),
+                label=self.labels.get(row["scheme"], engine if alike else both),
                 figure=self.figure,
                 value=row["at_least_s"],
                 low=low,
@@ -224,8 +227,7 @@ def _answer(question: Question, items: Items) -> Answer | None:
         for each in numbers.values()
         if each.label and (text := _filled(each.label, slots)) is not None
     ]
-    shortest_first = sorted(bars, key=lambda bar: bar.value)
-    slots["all"] = _listed([f"{bar.text} under {bar.label}" for bar in shortest_first])
+    slots["all"] = _listed(bars)
     sentences = [_filled(each, slots) for each in question.sentences]
     if sentences[0] is None or not bars:
         return None
@@ -254,7 +256,12 @@ def _filled(sentence: str, slots: Mapping[str, str]) -> str | None:
     return sentence.format_map(slots) if names <= {*slots} else None
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _listed(bars: Sequence[Number]) -> str:
+    """Return the numbers with their labels, smallest first; equal ones stand together."""
+    labels: dict[str, list[str]] = {}
+    for bar in sorted(bars, key=lambda bar: bar.value):
+        labels.setdefault(bar.text, []).append(bar.label)
+    texts = [f"{text} under {' and '.join(names)}" for text, names in labels.items()]
     return "; ".join([*texts[:-1], f"and {texts[-1]}"] if len(texts) > 1 else texts)
 
 

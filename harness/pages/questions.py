@@ -25,13 +25,27 @@ def smallest_above_zero(column: pd.Series[float]) -> pd.Series[bool]:
 KILL = Question(
     id="kill",
     words="What does the kill of a worker cost a user of each system?",
-    parts=[Outages(figure="live/peers", where={"kill": "worker"})],
+    parts=[
+        Outages(
+            figure="live/peers",
+            where={"kill": "worker"},
+            engines={
+                "the task engine, tuned": "the task engine with replicas",
+                "the task engine, checkpoints, tuned": "the task engine with checkpoints alone",
+                "stock Spark (micro-batches), two queries, tuned": "Spark with two queries",
+                "stock Spark (micro-batches), tuned": "Spark's micro-batches",
+                "stock Spark (real-time mode), tuned": "Spark's real-time mode",
+                "Kafka Streams, tuned": "Kafka Streams",
+                "Flink, tuned": "Flink",
+            },
+        )
+    ],
     sentences=[
         "After the kill of a worker, results come late for {all}.",
         "Late is more than 1 s later than in the same run without a kill, as a user sees it. Each "
         "system has settings for fast recovery.",
     ],
-    limits=["the task engine is our own, and each of its tasks has a replica"],
+    limits=["the task engine is our own"],
     axis="results come late after the kill of a worker [s]",
     claims=["live/peers/exact-under-exactly-once", "live/peers/at-least-once-loses-nothing"],
 )
