@@ -22,6 +22,11 @@ def smallest_above_zero(column: pd.Series[float]) -> pd.Series[bool]:
     return column == column[column > 0].min()
 
 
+def shortened(column: pd.Series[float]) -> pd.Series[bool]:
+    """Return where times are shorter than the paper's."""
+    return column > 1
+
+
 KILL = Question(
     id="kill",
     words="What does the kill of a worker cost a user of each system?",
@@ -133,7 +138,7 @@ PARTIAL = Question(
         Column(
             "faster",
             "live/partial-replication",
-            Cells("samples", "faster", {"engine": LIVE}),
+            Cells("samples", "faster", {"engine": LIVE, "faster": shortened}),
             unit="times",
         ),
         _accuracy("Q1"),
@@ -151,7 +156,7 @@ PARTIAL = Question(
         "live/partial-replication/active-half-much-earlier",
         "live/recovery-accuracy/inc-ahead",
     ],
-    limits=["nodes compute at a declared speed; the paper's times are divided by {faster}"],
+    limits=["nodes compute at a declared speed", "the paper's times are divided by {faster}"],
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,10 @@ def leaders(cluster: ReplicatedCluster, topic: str) -> set[int]:
     return {partition.leader for partition in about.partitions.values()}
 
 
+def led_by(cluster: ReplicatedCluster, topic: str, numbers: set[int]) -> bool:
+    return leaders(cluster, topic) <= numbers
+
+
 def test_any_broker_may_die_and_what_was_sent_is_there(cluster: ReplicatedCluster) -> None:
     assert set(cluster.breakable()) == {"broker", "broker2", "broker3", STORE}
     assert cluster.kafka.replication == 3
@@ -80,7 +85,7 @@ def test_any_broker_may_die_and_what_was_sent_is_there(cluster: ReplicatedCluste
             assert victim.felt
             cluster.health()
             others = {1, 2, 3} - {number}
-            eventually(lambda others=others: leaders(cluster, "kept") <= others, limit_s=60)
+            eventually(partial(led_by, cluster, "kept", others), limit_s=60)
             send_markers(cluster.kafka, "kept", 3, payload=b"sent", at_unix_s=1.0)
             assert cluster.apply(Action.RESTART, name)[0].reached
             cluster.restore(silent)

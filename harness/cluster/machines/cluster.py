@@ -60,7 +60,7 @@ class MachinesCluster(FarCluster[Machine]):
         self, machines: Machines, spec: ClusterSpec, *, remove: Remove, keep: bool = False
     ) -> None:
         self._file = machines
-        self._demand_room(spec)
+        self._demand_within(spec)
         self._addresses = MachineNetwork(machines, self._places)
         self._machines: dict[str, Machine] = {}
         self._loop: Loop | None = None
@@ -128,12 +128,12 @@ class MachinesCluster(FarCluster[Machine]):
 
     def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
         try:
-            self._demand_room(spec)
+            self._demand_within(spec)
         except UsageError:
             return False  # a new cluster says what is missing
         return super().reshape(spec, report)
 
-    def _demand_room(self, spec: ClusterSpec) -> None:
+    def _demand_within(self, spec: ClusterSpec) -> None:
         sizes = [len(places) for places in self._file.racks.values()]
         spec.demand_within(sizes, self._file.path)
 
