@@ -67,8 +67,8 @@ class Outages:
     where: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     """The label of each scheme that is taken; by default all are, with their engines."""
-    engines: Mapping[str, str] = field(default_factory=dict)
-    """Words for engines, where those of the table are not a reader's."""
+    systems: Mapping[str, str] = field(default_factory=dict)
+    """The label of engine and scheme together, where their own words are not a reader's."""
     best_of: Sequence[str] = ()
     """Schemes of which ``{best}`` in a sentence names the one with the shortest outage."""
 
@@ -81,10 +81,11 @@ class Outages:
         numbers = {}
         for row in rows:
             both = f"{row['engine']}, {row['scheme']}"
-            engine = self.engines.get(row["engine"], row["engine"])
             low, high = row["interval_s"] or (None, None)
             numbers[row["scheme"] if self.labels else both] = Number(
-                label=self.labels.get(row["scheme"], engine if alike else both),
+                label=self.labels.get(
+                    row["scheme"], row["engine"] if alike else self.systems.get(both, both)
+                ),
                 figure=self.figure,
                 value=row["at_least_s"],
                 low=low,

@@ -34,7 +34,7 @@ KILL = Question(
         Outages(
             figure="live/peers",
             where={"kill": "worker"},
-            engines={
+            systems={
                 "the task engine, tuned": "the task engine with replicas",
                 "the task engine, checkpoints, tuned": "the task engine with checkpoints alone",
                 "stock Spark (micro-batches), two queries, tuned": "Spark with two queries",
