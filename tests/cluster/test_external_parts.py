@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyspark
 import pytest
 import yaml
@@ -108,6 +109,8 @@ def test_the_example_shows_what_can_be_said(
     assert settings.spark.rack_conf["r2"] == {"spark.executor.resource.rack_r2.amount": "1"}
     assert settings.remove_checkpoints is not None
     assert "secret of" not in repr(settings)
+    encoded = msgspec.to_builtins((settings.kafka, settings.redis, settings.nodes))
+    assert encoded[0]["bootstrap"] == settings.kafka.bootstrap
 
 
 @pytest.mark.parametrize(

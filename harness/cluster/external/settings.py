@@ -224,7 +224,7 @@ def _settings(path: Path, given: _Document) -> ExternalSettings:
             f"nothing says how to remove what a run leaves in the checkpoints at {uri}",
             "give `checkpoints: {uri: ..., remove: COMMAND with {uri}}`",
         )
-    kafka = structs.asdict(given.kafka)
+    kafka = _plain(structs.asdict(given.kafka))
     return ExternalSettings(
         path=path,
         kafka=KafkaEndpoint(**kafka | {"tls": _tls(given.kafka.tls)}),
@@ -239,10 +239,15 @@ def _settings(path: Path, given: _Document) -> ExternalSettings:
     )
 
 
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values whose texts have no type of their own: they are encoded for other processes."""
+    return {key: str(each) if isinstance(each, str) else each for key, each in values.items()}
+
+
 def _tls(given: bool | _Tls) -> Tls | None:
     if isinstance(given, bool):
         return Tls() if given else None
-    return Tls(**structs.asdict(given))
+    return Tls(**_plain(structs.asdict(given)))
 
 
 def _redis(given: _Redis) -> RedisEndpoint:
@@ -254,8 +259,7 @@ def _redis(given: _Redis) -> RedisEndpoint:
         database=database,
         executors_host=inside[0] if inside else None,
         executors_port=inside[1] if inside else None,
-        username=given.username,
-        password=given.password,
+        **_plain({"username": given.username, "password": given.password}),
         tls=_tls(given.tls) or (Tls() if secure else None),
         replicas=given.replicas or 0,
     )
@@ -288,7 +292,7 @@ def _nodes(
     The other values of a node fill the places of its commands."""
     nodes: list[Node] = []
     variables: dict[str, dict[str, str]] = {}
-    for number, values in enumerate(given, start=1):
+    for number, values in enumerate(map(_plain, given), start=1):
         if missing := [key for key in ("rack", "host") if key not in values]:
             raise Mistake(f"nodes[{number}] lacks {', '.join(missing)}", "add it")
         rack = values["rack"]
