@@ -278,7 +278,7 @@ def by_query(
             title=name,
             x_range=(-0.02, 1.02),
             y_range=(-0.02, 1.02),
-            legend={"loc": "upper left"} if name == queries[-1] else None,
+            legend={"loc": "upper left", "handlelength": 3.5} if name == queries[-1] else None,
             where=rows["query"] == name,
         )
         for name in queries
