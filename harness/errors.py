@@ -4,7 +4,6 @@
 
     FaultlineError                exit code 1
     ├── UsageError                exit code 2   what the user gave cannot be used
-    │   └── Impossible            exit code 2   this cluster cannot do it; others can
     └── EnvironmentFailure        exit code 3   the machine, or a server on it, failed
 
 The text of an error is what happened, where and in what state, and what to do next (``remedy``).
@@ -41,10 +40,6 @@ class UsageError(FaultlineError):
     """A file, an option or a value that the user gave cannot be used."""
 
     exit_code = 2
-
-
-class Impossible(UsageError):
-    """The cluster that was chosen cannot run it. An experiment skips such a run, and goes on."""
 
 
 class EnvironmentFailure(FaultlineError):

@@ -89,8 +89,9 @@ REPLICAS = Question(
         _of_matrix("inside part", "PPA", "inside_s"),
     ],
     sentences=[
-        "After all 15 nodes of a query died, results come late for {every 30 s} with a checkpoint "
-        "every 30 s, and for {active} with active replication (a replica of each task).",
+        "After all 15 nodes of a query died, a user gets results late for {every 30 s} with a "
+        "checkpoint every 30 s, and for {active} with active replication (a replica of each "
+        "task).",
         "Over four workloads and two models of failures these are {checkpoint} with checkpoints "
         "alone, {full replication} with a replica of each task, and {PPA} with replicas of a part "
         "of the tasks, whose results are partial meanwhile.",
@@ -232,9 +233,9 @@ RACKS = Question(
         "PPA's results are partial until all tasks are back, those of RPPG are complete.",
         "With checkpoints alone results come late for {checkpoint}; with a replica of each task, "
         "which is twice the budget, for {full replication}.",
-        "By calculation, it matters which half gets the replicas. Without replicas rack failures "
-        "cost output: a plan made for such failures still loses {left by expected} of that, the "
-        "greedy plan {left by greedy}, and PPA's own (SA) {left by sa}.",
+        "By calculation, it matters which half gets the replicas. Of the output that rack failures "
+        "cost without replicas, a plan made for such failures still loses {left by expected}, the "
+        "greedy plan {left by greedy}, and the papers' planner SA {left by sa}.",
     ],
     axis="results come late after the failure of racks, as a user sees it [s]",
     limits=["the engine is our own, the task engine"],
@@ -330,7 +331,8 @@ def _failing(judged: Sequence[Assessment]) -> Sequence[Mapping[str, str]]:
     """Return the sentences that fail, with their cause and figure."""
     return [
         {
-            "text": f"“{each.verdict.text}” ({each.verdict.basis}): {_WHY[each.verdict.cause]}",
+            "text": f"“{each.verdict.text}” ({each.verdict.basis}): {_WHY[each.verdict.cause]}. "
+            f"{each.verdict.why or ''}".rstrip(),
             "title": f"{each.item.experiment.paper}, {each.item.experiment.figure}",
             "href": address(each.item.experiment),
         }

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cluster.backends import BACKENDS, DEFAULT, Backend
+from harness.cluster.backends import BACKENDS, DEFAULT, Backend, Impossible
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import jar_versions, server_versions
-from harness.errors import EnvironmentFailure, FaultlineError, Impossible, UsageError
+from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
 from harness.judging.foreign import under_conditions
 from harness.judging.headroom import CALMER_S, WAIT_S, wait_for_calm

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster.backends import BACKENDS
+from harness.cluster.backends import BACKENDS, Impossible
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.errors import EnvironmentFailure, Impossible, UsageError
+from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name

@@ -16,6 +16,7 @@ from urllib.request import url2pathname
 
 from harness.cluster.agent.launching import Server
 from harness.cluster.agent.place import Launcher
+from harness.cluster.backends import Impossible
 from harness.cluster.base import (
     Action,
     ClusterSpec,
@@ -41,7 +42,7 @@ from harness.cluster.owned import MINIMUM_FREE_BYTES
 from harness.cluster.ownership import Remove
 from harness.cluster.run_directory import make_place
 from harness.cluster.spark import SparkAccess
-from harness.errors import EnvironmentFailure, Impossible, UsageError
+from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify
 
 _ENCRYPTED = {
