@@ -16,6 +16,7 @@ from harness.cluster.base import (
     Cluster,
     ClusterSpec,
 )
+from harness.cluster.impossible import Impossible
 from harness.cluster.killing import broker_names, server_of
 from harness.errors import UsageError
 from harness.text import did_you_mean
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 IN_FILES = frozenset({"structured", "flink"})
 """The engines that keep their state in files (`Cluster.checkpoint_location`)."""
-
-
-class Impossible(UsageError):
-    """The cluster that was chosen cannot run it. An experiment skips such a run, and goes on."""
 
 
 class Make(Protocol):

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cluster.backends import BACKENDS, DEFAULT, Backend, Impossible
+from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.impossible import Impossible
 from harness.environment.servers import jar_versions, server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment

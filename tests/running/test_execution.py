@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster.backends import BACKENDS, Impossible
+from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.impossible import Impossible
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Experiment
 from harness.measurement import Context, Origin

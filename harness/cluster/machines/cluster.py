@@ -16,7 +16,6 @@ from urllib.request import url2pathname
 
 from harness.cluster.agent.launching import Server
 from harness.cluster.agent.place import Launcher
-from harness.cluster.backends import Impossible
 from harness.cluster.base import (
     Action,
     ClusterSpec,
@@ -28,6 +27,7 @@ from harness.cluster.base import (
 from harness.cluster.clocks import Sample
 from harness.cluster.configuration import REDIS_SOCKET, BrokerIdentity
 from harness.cluster.far import FarCluster
+from harness.cluster.impossible import Impossible
 from harness.cluster.links import WorkerLink
 from harness.cluster.local.cluster import Site
 from harness.cluster.local.cluster import remove as remove
