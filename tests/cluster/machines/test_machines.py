@@ -31,7 +31,7 @@ def test_what_was_started_ends_with_a_connection_that_dies(
     network: Network, reached: Reached
 ) -> None:
     reached.agent.start("x", ["sleep", "600"], environment={}, log_name="x")
-    assert any("sleep" in line for line in network.machines[0].processes())
+    eventually(lambda: any("sleep" in line for line in network.machines[0].processes()))
     reached.connection.abort()
     eventually(lambda: network.machines[0].processes() == [], limit_s=30)
     assert list((network.machines[0].cache / "runs").iterdir()) == []
