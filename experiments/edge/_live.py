@@ -18,7 +18,8 @@ from experiments.edge._deployment import GATEWAYS, MASTER, MECHANISMS, Deploymen
 from experiments.edge._runs import CHECKPOINT_S, HEARTBEAT_TIMEOUT_S, RESTART_S, STRIKES_AFTER_S
 from experiments.live._runs import task_run
 from experiments.ppa._topology import SPEC, WARM_S
-from harness.claims import Cause, Claim, ClaimKind, Finding, Rule, median_of, not_asked, too_few
+from harness.claims import Cause, Claim, Finding, Rule, median_of, not_asked, too_few
+from harness.claims.claim import about_times
 from harness.claims.samples import FEWEST
 from harness.engines.base import Setup
 from harness.engines.tasks.parameters import Links, TaskParameters
@@ -187,13 +188,12 @@ def about_live(simulated: Claim, rows: str, reason: Reason = (None, None), **cha
 
     What a model was built or chosen to show is open there, unless ``changes`` says otherwise. What
     must always hold, and what is counted, is about every run."""
-    about_times = simulated.kind is not ClaimKind.INVARIANT and not simulated.counted
 
     def decide(tables: Tables) -> Finding:
         table = tables[rows]
         if not set(MECHANISMS) <= set(table["mechanism"]):
             return not_asked()
-        if SHORT not in table or not about_times:
+        if SHORT not in table or not about_times(simulated):
             return simulated.decide(table)
         table = with_room(table)
         finding = simulated.decide(table)
@@ -202,14 +202,9 @@ def about_live(simulated: Claim, rows: str, reason: Reason = (None, None), **cha
 
     decide.__doc__ = simulated.needs or None
     because, cause = reason
-    plain: dict[str, Any] = {
-        "foregone": None,
-        "foregone_because": None,
-        "because": because,
-        "cause": cause,
-        "unmeasured_because": None,
-    }
-    return replace(simulated, decide=decide, **{**plain, **changes})
+    plain: dict[str, Any] = {"foregone": None, "foregone_because": None}
+    live = replace(simulated.on(rows), decide=decide, because=because, cause=cause)
+    return replace(live, **{**plain, **changes})
 
 
 def by_run(claim: Claim) -> Claim:

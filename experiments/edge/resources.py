@@ -424,11 +424,6 @@ def _least_lead(
     return median_of(lead(run) for _, run in table.groupby("repeat"))
 
 
-def _means(table: pd.DataFrame, measure: str) -> dict[str, Any]:
-    means = table.groupby("mechanism")[measure].mean()
-    return {str(name): float(mean) for name, mean in means.items()}
-
-
 @paper(
     full_most.id,
     "full-rep+DRA takes significantly more processor, memory and network than the others",
@@ -440,14 +435,16 @@ def full_most_live(table: pd.DataFrame) -> Finding:
     The paper: "significantly more resources than the other three techniques in all the CPU, memory,
     and network usages". Before `_live.SINCE` any difference of the means was more."""
     leads = {one: _least_lead(table, one, "full-rep+DRA", OTHERS) for one in MEASURES}
-    return together({one: at_least(leads[one], ALIKE, **_means(table, one)) for one in MEASURES})
+    return together(
+        {one: at_least(leads[one], ALIKE, **_runs.mean_of(table, one)) for one in MEASURES}
+    )
 
 
 @paper(ras_more_network.id, ras_more_network.text, rule=changed(ras_more_network.rule))
 def ras_more_network_live(table: pd.DataFrame) -> Finding:
     """Judge the least lead of each run, at any rate. Before `_live.SINCE` the means decided it."""
     lead = _least_lead(table, "network_kb_per_s", "RPPG+RAS", COMPARED)
-    return at_least(lead, 0.0, **_means(table, "network_kb_per_s"))
+    return at_least(lead, 0.0, **_runs.mean_of(table, "network_kb_per_s"))
 
 
 LIVE_SENTENCES = (full_most_live, forty_percent, ras_like_ck, ras_more_network_live)

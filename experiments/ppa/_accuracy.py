@@ -266,6 +266,11 @@ def mean_by(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     ).reset_index()
 
 
+def distances(rows: pd.DataFrame, one: str, other: str) -> pd.Series[float]:
+    """Return the mean distance of two columns in each repetition."""
+    return (rows[one] - rows[other]).abs().groupby(rows["repeat"]).mean()
+
+
 def by_query(
     lines: Sequence[Line], x: str, y: str, *, queries: Sequence[str] = QUERIES
 ) -> list[Panel]:

@@ -236,7 +236,7 @@ draw = Chart(
 def _distances(table: pd.DataFrame, query: str, objective: Objective) -> pd.Series[float]:
     """Return each input's mean distance of the accuracy from a metric."""
     rows = _random.select(table, query=query, objective=objective.value)
-    return (rows["accuracy"] - rows["value"]).abs().groupby(rows["repeat"]).mean()
+    return _accuracy.distances(rows, "accuracy", "value")
 
 
 def _distance(table: pd.DataFrame, query: str, objective: Objective) -> Sample | None:
@@ -389,14 +389,11 @@ draw_live = Chart(
 
 def _live_distances(tables: Tables, query: str, *objectives: Objective) -> dict[str, Sample | None]:
     """Return by objective the median of the runs' mean distances of accuracy and value."""
-    rows = _random.select(tables["samples"], query=query)
-    apart = (rows["measured"] - rows["value"]).abs()
-    return {
-        each.value.upper(): median_of(
-            apart[rows["objective"] == each.value].groupby(rows["repeat"]).mean()
-        )
-        for each in objectives
-    }
+    found = {}
+    for each in objectives:
+        rows = _random.select(tables["samples"], query=query, objective=each.value)
+        found[each.value.upper()] = median_of(_accuracy.distances(rows, "measured", "value"))
+    return found
 
 
 def _gains(tables: Tables, query: str, objective: Objective) -> dict[str, Sample | None]:
@@ -439,12 +436,14 @@ def q2_not_with_ic(tables: Tables) -> Finding:
 def live_as_computed(tables: Tables) -> Finding:
     """Judge the median of the runs' mean distances, of the query where it is larger."""
     rows = tables["samples"]
-    apart = (rows["measured"] - rows["computed"]).abs()
     cells = {
-        query: median_of(apart[rows["query"] == query].groupby(rows["repeat"]).mean())
+        query: median_of(
+            _accuracy.distances(_random.select(rows, query=query), "measured", "computed")
+        )
         for query in QUERIES
     }
-    return worst_of(cells, ALIKE, least=False, largest_distance=apart.max())
+    largest = (rows["measured"] - rows["computed"]).abs().max()
+    return worst_of(cells, ALIKE, least=False, largest_distance=largest)
 
 
 LIVE_CLAIMS = [

@@ -401,11 +401,12 @@ def _live_close(query: str, because: str | None) -> Claim:
     def close(tables: Tables) -> Finding:
         """Judge the runs' median distance while a part of the tasks is back, of the worse order."""
         rows = _random.select(_between_the_ends(tables), query=query)
-        apart = (rows["measured"] - rows["value"]).abs()
-        means = {
-            who: apart[rows["planner"] == who].groupby(rows["repeat"]).mean() for who in ORDERS
+        samples = {
+            who: median_of(
+                _accuracy.distances(_random.select(rows, planner=who), "measured", "value")
+            )
+            for who in ORDERS
         }
-        samples = {who: median_of(each) for who, each in means.items()}
         return worst_of(samples, CLOSE, least=False)
 
     return close

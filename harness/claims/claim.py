@@ -207,6 +207,11 @@ class Verdict:
         return Word.HOLDS if self.held else Word.DOES_NOT_HOLD
 
 
+def about_times(one: Claim | Verdict) -> bool:
+    """Return False for what is counted, and for what must hold in every run."""
+    return one.kind is not ClaimKind.INVARIANT and not one.counted
+
+
 def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict | None:
     """Judge one claim; None if it makes no sense of this grid.
 

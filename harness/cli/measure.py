@@ -82,7 +82,7 @@ def measure(
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=lambda: beside)
     experiments, cut = inside.divided(experiments, chosen.backend, settings.profile)
     beyond = Runner(store, place.make, display, backend=find_backend(inside.INSIDE))
-    runs = _possible(runner.plan(experiments, _of_part(settings, experiments)), place)
+    runs = runner.plan(experiments, _of_part(settings, experiments))
     cut_runs = beyond.plan(cut, _of_part(settings, cut))
     _announce([*runs, *cut_runs], settings)
     if chosen.dry_run:
@@ -117,19 +117,6 @@ def measure(
         conclude(judged)
     own = "failures" in settings.options
     return exit_code(judged, strict=chosen.strict, own_schedule=own)
-
-
-def _possible(runs: Sequence[PlannedRun], place: Backend) -> Sequence[PlannedRun]:
-    """Return runs, those as skipped whose engine this kind of cluster cannot run."""
-
-    def why_not(run: PlannedRun) -> str | None:
-        chosen = [name.split(".")[2] for name in run.experiment.measurement.chooses]
-        engine = str(run.point.get("engine"))
-        return place.lacks([engine] if engine in chosen else chosen)
-
-    return [
-        replace(run, skipped=why, seconds=0.0) if (why := why_not(run)) else run for run in runs
-    ]
 
 
 def _of_part(settings: RunSettings, part: Sequence[Experiment]) -> RunSettings:

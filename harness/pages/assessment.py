@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from harness.claims import Basis, ClaimKind, Verdict, judge, too_few, unmeasured
-from harness.claims.claim import verdict_of
+from harness.claims.claim import about_times, verdict_of
 from harness.experiment import Experiment, Tables
 from harness.measurement import Origin
-from harness.pages.trust import about_times, alike, sound, trusted
+from harness.pages.trust import alike, sound, trusted
 from harness.results.record import Profile
 from harness.results.store import Campaign
 
@@ -121,14 +121,16 @@ def _judged(experiment: Experiment, profile: Profile, campaign: Campaign) -> Ass
     broken = _broken(experiment, campaign)
     found = verdicts(experiment, table, missing)
     by_sound = _by_sound_runs(experiment, campaign, found, missing)
-    claims = [_marked(by_sound.get(v.id, (v, campaign))[0], broken) for v in found]
+    chosen = [by_sound.get(v.id, (v, campaign)) for v in found]
+    claims = [_marked(verdict, broken) for verdict, _ in chosen]
     seeds = {record.root_seed for record in campaign.valid}
     claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
-    runs = [by_sound.get(v.id, (v, campaign))[1] for v in claims]
-    claims = [_supported(v, experiment, by) for v, by in zip(claims, runs, strict=True)]
-    claims = [trusted(v, experiment, by) for v, by in zip(claims, runs, strict=True)]
+    claims = [
+        trusted(_supported(verdict, experiment, runs), experiment, runs)
+        for verdict, (_, runs) in zip(claims, chosen, strict=True)
+    ]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
     return replace(judged, table=table, claims=claims, problem=problem)
 

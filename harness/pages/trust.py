@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Verdict
+from harness.claims.claim import about_times
 from harness.experiment import Experiment
 from harness.measurement import Origin
 from harness.results.record import TOO_FEW_CORES, Record
@@ -24,11 +25,6 @@ def sound(campaign: Campaign) -> Campaign:
     """Return the campaign without the runs that do not count for times."""
     counts = [r for r in campaign.records if not r.again and not r.values.get(TOO_FEW_CORES)]
     return replace(campaign, records=counts)
-
-
-def about_times(verdict: Verdict) -> bool:
-    """Return False for what is counted, and for what must hold in every run."""
-    return verdict.kind is not ClaimKind.INVARIANT and not verdict.counted
 
 
 def alike(one: Verdict, other: Verdict) -> bool:

@@ -9,7 +9,7 @@ import inspect
 import itertools
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,7 +149,7 @@ class Runner:
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
         refused = self._backend.refusal(experiment.measurement.actions)
-        skipped = f"its failures need {refused[0]}: {refused[1]}" if refused else None
+        impossible = f"its failures need {refused[0]}: {refused[1]}" if refused else None
         seconds = durations.of(experiment.measurement)
         if (own := announced(experiment, settings)) is not None:
             seconds = _always(own[0])
@@ -157,6 +157,7 @@ class Runner:
         for repeat in range(_repeats(experiment, settings)):
             for point in _in_turn(experiment, settings, repeat):
                 is_done = point_key(point, repeat) in done
+                skipped = impossible or self._backend.lacks(_engines(experiment, point))
                 yield PlannedRun(
                     experiment=experiment,
                     point=point,
@@ -396,6 +397,13 @@ def _jars(engine: str) -> str:
 
     packages = [Path(inspect.getfile(type(kind))).parent for kind in ENGINES if kind.name == engine]
     return jar_versions(*packages)
+
+
+def _engines(experiment: Experiment, point: Point) -> Collection[str]:
+    """Return the engines that a run may take: its point's, or else all of the measurement's."""
+    chosen = [name.split(".")[2] for name in experiment.measurement.chooses]
+    engine = str(point.get("engine"))
+    return [engine] if engine in chosen else chosen
 
 
 def _always(seconds: float) -> Seconds:

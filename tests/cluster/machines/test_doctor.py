@@ -1,4 +1,4 @@
-"""What the doctor says of each machine of a file."""
+"""Findings of the doctor about the machines of a file."""
 
 from __future__ import annotations
 
